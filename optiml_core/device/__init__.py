@@ -1,0 +1,1 @@
+"""Runs a variant on a workload behind one protocol."""

@@ -1,0 +1,1 @@
+"""The CPU emulator for CUDA kernels: the device of every machine without a GPU."""

@@ -1,0 +1,146 @@
+"""One protocol for whatever runs a variant: the emulator, a GPU, a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from optiml_core.records import AccessCounts, Failure, Launch, ResourceUsage, Variant
+
+Array = npt.NDArray[np.generic]
+
+FaultKind = Literal[
+    "out-of-bounds",
+    "race",
+    "divergent-barrier",
+    "deadlock",
+    "uninitialised-read",
+    "misaligned",
+    "bad-warp-mask",
+    "inactive-shuffle-source",
+    "step-limit",
+    "missing-wait",
+    "assertion",
+    "launch-limit",
+    "sticky-error",
+]
+
+
+@frozen
+class Fault:
+    """Something a run did wrong, at a source line, with the first thread that did it.
+
+    ``note`` is a sentence for people. ``key`` identifies the same fault across runs of one source.
+    """
+
+    kind: FaultKind
+    line: int | None
+    note: str
+    count: int = 1
+    other_line: int | None = None
+    buffer: str = ""
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+
+
+@frozen
+class Contents:
+    """The bytes behind one launch's pointer arguments, in the order of the parameters.
+
+    ``buffers`` maps a parameter's (or global's) name to an array of its elements: shape ``(length,)``
+    or ``(length, lanes)`` for vector types, structured for structs. Devices copy; they never
+    write into these arrays.
+    ``offset_elements`` shifts each base address by that many elements (alignment is not a given).
+    ``aliases`` maps a parameter name to another whose memory it shares (in = out).
+    """
+
+    buffers: Mapping[str, Array]
+    offset_elements: int = 0
+    aliases: Mapping[str, str] = field(factory=dict)
+
+
+@frozen
+class RunOptions:
+    """What one run watches and how much it may cost.
+
+    ``checks``: bounds, races, barriers, initialisation. ``counts``: per-line requests and sectors.
+    ``schedule``: seed for the order of blocks and of warps; 0 is the natural order.
+    ``poison``: the byte that fills guard zones and shared memory. ``guard``: bytes of guard zone on both sides of each buffer.
+    ``seconds``, ``steps`` (accesses) and ``memory`` (bytes) limit the run.
+    ``blocks``: linear block numbers to run (None: all), for sampled counting only.
+    """
+
+    checks: bool = True
+    counts: bool = False
+    schedule: int = 0
+    poison: int = 0xFF
+    guard: int = 256
+    seconds: float = 10.0
+    steps: int = 2_000_000_000
+    memory: int = 4 << 30
+    blocks: tuple[int, ...] | None = None
+
+
+@frozen
+class RunResult:
+    """What one launch left behind.
+
+    ``buffers``: the contents afterwards, same names and shapes. ``faults``: what the checkers saw.
+    ``guards_intact``: no byte of any guard zone changed. ``accesses``: per-line counts, if asked for.
+    ``metrics``: further counts (``instructions_estimate``, ``barriers``, ``divergent_branches``,
+    ``warp_steps``, ``threads``). ``seconds``: the device's own time of the launch; on the emulator
+    this is CPU time and says nothing about a GPU.
+    """
+
+    buffers: Mapping[str, Array]
+    faults: tuple[Fault, ...]
+    guards_intact: bool
+    accesses: tuple[AccessCounts, ...] = ()
+    metrics: Mapping[str, float] = field(factory=dict)
+    seconds: float = 0.0
+    output: str = ""  # what the kernel printed
+
+
+@frozen
+class Built:
+    """A variant compiled for one device. ``token`` is the device's own handle."""
+
+    token: str
+    variant: Variant
+    resources: ResourceUsage | None = None
+    widened: bool = False
+    log: str = ""
+
+
+class Device(Protocol):
+    """Builds and runs variants. Failures come back as values; neither call raises for bad code."""
+
+    @property
+    def name(self) -> str:
+        """``emulator``, ``cuda:0`` or ``recorded``."""
+        ...
+
+    def build(
+        self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False
+    ) -> Built | Failure:
+        """Compiles the variant's kernel for this device; results are cached by content.
+
+        ``widened`` asks for the shadow: float becomes double, double becomes long double, half and
+        bfloat16 become float64; buffers passed to ``run`` and returned then have the wider dtypes.
+        A device that cannot, returns Failure(kind="unsupported").
+        """
+        ...
+
+    def run(
+        self, built: Built, launch: Launch, contents: Contents, options: RunOptions = RunOptions()
+    ) -> RunResult | Failure:
+        """Runs one launch. Time-outs, crashes and refusals are Failures; the device stays usable."""
+        ...
+
+    def close(self) -> None:
+        """Ends the worker processes. Safe to call twice."""
+        ...

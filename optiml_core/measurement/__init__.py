@@ -1,0 +1,1 @@
+"""Paired timing with statistics, and predicted times."""

@@ -1,0 +1,1 @@
+"""Mixture of Thoughts: several frozen code models joined in latent space."""

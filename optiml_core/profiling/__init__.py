@@ -1,0 +1,1 @@
+"""One Profile from emulator counts, static analysis or Nsight Compute; roofline; findings."""

@@ -1,0 +1,1 @@
+"""The catalogue of deterministic rewrites: one module per rewrite."""

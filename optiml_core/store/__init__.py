@@ -1,0 +1,1 @@
+"""Results that outlive a process: compiled variants, verdicts, measurements, profiles, trajectories."""

@@ -1,0 +1,1 @@
+"""OptiML-G: from a comment to a specification to a kernel."""

@@ -1,0 +1,1 @@
+"""The workload language, inference from host code, contents of arguments, size variation."""
