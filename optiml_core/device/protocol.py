@@ -69,7 +69,8 @@ class RunOptions:
 
     ``checks``: bounds, races, barriers, initialisation. ``counts``: per-line requests and sectors.
     ``schedule``: seed for the order of blocks and of warps; 0 is the natural order.
-    ``poison``: the byte that fills guard zones and shared memory. ``guard``: bytes of guard zone on both sides of each buffer.
+    ``poison``: the byte that fills guard zones and shared memory.
+    ``guard``: bytes of guard zone on both sides of each buffer.
     ``seconds``, ``steps`` (accesses) and ``memory`` (bytes) limit the run.
     ``blocks``: linear block numbers to run (None: all), for sampled counting only.
     """
