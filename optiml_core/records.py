@@ -298,6 +298,9 @@ class AccessCounts:
     The meanings are Nsight Compute's: ``requests`` executed warp-level instructions, ``sectors``
     32-byte sectors of global requests, ``wavefronts`` passes of a shared-memory request, ``ideal_*``
     what the same bytes would have needed. ``same_address``: atomic lanes that met a taken address.
+    ``lines``: 128-byte lines of global requests, the tag look-ups of L1. The last three are -1 where
+    no cache was modelled: ``distinct_sectors`` that the run touched, each once; ``missed_sectors``
+    that a modelled L1 did not hold, and ``missed_requests`` with at least one such sector.
     """
 
     line: int
@@ -314,6 +317,10 @@ class AccessCounts:
     max_degree: int = 0
     same_address: int = 0
     buffer: str = ""  # the argument it goes to, where known
+    lines: int = 0
+    distinct_sectors: int = -1
+    missed_sectors: int = -1
+    missed_requests: int = -1
 
 
 @frozen
