@@ -18,6 +18,7 @@ from optiml_core.records import Failure, Launch, Measurement
 # so the clock then contributes less than a quarter of a percent.
 BATCH_SECONDS = 2e-4
 MOST_REPETITIONS = 200
+DEFAULT_RULE = StoppingRule()
 
 
 class TimingDevice(Protocol):
@@ -58,12 +59,15 @@ class PairPlan:
     difference an A/A comparison shows on this device.
     """
 
-    rule: StoppingRule = StoppingRule()
+    rule: StoppingRule = DEFAULT_RULE
     seconds: float = 10.0
     flush: bool = False
     floor: float = 0.0
     noise: float = 0.0
     seed: int = 0
+
+
+DEFAULT_PLAN = PairPlan()
 
 
 def _timed(
@@ -96,7 +100,7 @@ def measure_prepared_pairs(
     candidate: PreparedRun,
     device: TimingDevice,
     target: str,
-    plan: PairPlan = PairPlan(),
+    plan: PairPlan = DEFAULT_PLAN,
     clock: Callable[[], float] = time.monotonic,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Measurement | Failure:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optiml_core.device.protocol import Built, Contents
-from optiml_core.measurement.pairs import PairPlan, PreparedRun, measure_prepared_pairs
+from optiml_core.measurement.pairs import DEFAULT_PLAN, PairPlan, PreparedRun, measure_prepared_pairs
 from optiml_core.measurement.statistics import StoppingRule
 from optiml_core.records import Failure, Launch, Measurement, Variant
 
@@ -48,10 +48,10 @@ def noisy(seconds: float, seed: int, noise: float = 0.01) -> Callable[[], float]
     return lambda: float(seconds * (1 + noise * generator.standard_normal()))
 
 
-def measure(device: SyntheticDevice, plan: PairPlan = PairPlan(), cancelled: Callable[[], bool] = lambda: False):  # type: ignore[no-untyped-def]
-    return measure_prepared_pairs(
-        prepared("a"), prepared("b"), device, "NVIDIA H200", plan, device.clock, cancelled
-    )
+def measure(
+    device: SyntheticDevice, plan: PairPlan = DEFAULT_PLAN, cancelled: Callable[[], bool] = lambda: False
+) -> Measurement | Failure:
+    return measure_prepared_pairs(prepared("a"), prepared("b"), device, "NVIDIA H200", plan, device.clock, cancelled)
 
 
 @pytest.mark.parametrize(("original", "candidate"), [(1e-3, 5e-4), (1e-3, 1e-3), (2e-6, 8e-6)])
