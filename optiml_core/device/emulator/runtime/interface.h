@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#ifndef OPTIML_HIDDEN
 #define OPTIML_HIDDEN __attribute__((visibility("hidden")))
+#endif
 
 extern "C" {
 

@@ -1,0 +1,59 @@
+"""Turns the device slice of a CUDA file into one C++ translation unit for the emulator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from optiml_core.device.emulator.compile_plan import ENTRY_SYMBOL
+from optiml_core.records import Failure
+
+_EXTERN_SHARED = re.compile(
+    r"extern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>\s]+?)\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?"
+    r"(\w+)\s*\[\s*\]\s*((?:\[[^\]]*\]\s*)*);"
+)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
+
+
+@frozen
+class PreparedSource:
+    """``text`` is a whole translation unit; line numbers of ``file`` are those of the slice."""
+
+    text: str
+    file: str
+
+
+def prepare_source(
+    text: str, file: str, kernel: str, template_arguments: Sequence[str] = (), widened: bool = False
+) -> PreparedSource | Failure:
+    """Prepares a device slice for g++ with the shim header in front.
+
+    text: the slice, with the line numbers of the user's file. file: the name that debug information
+    uses for it. kernel: qualified name. Returns a Failure("unsupported", line=...) for what the
+    emulator cannot run.
+    """
+    if widened:
+        return Failure("unsupported", "the widened build is not there yet", file=file)
+    body = _INCLUDE.sub("", text)
+    body = _EXTERN_SHARED.sub(_pointer_for_extern_shared, body)
+    name = kernel if not template_arguments else f"{kernel}<{', '.join(template_arguments)}>"
+    return PreparedSource(f'#line 1 "{file}"\n{body}\n{entry_point(name)}', file)
+
+
+def entry_point(name: str) -> str:
+    """The function through which the worker calls kernel ``name``; its arguments are pointers to values."""
+    return (
+        '#line 1 "optiml_entry"\n'
+        f'extern "C" __attribute__((no_sanitize_thread, visibility("default"))) void {ENTRY_SYMBOL}(void** arguments) '
+        f"{{ optiml_call(&{name}, arguments); }}\n"
+    )
+
+
+def _pointer_for_extern_shared(match: re.Match[str]) -> str:
+    element, name, dimensions = match.groups()
+    lines = "\n" * match.group(0).count("\n")
+    pointer = f"(*{name}){dimensions}" if dimensions else f"*{name}"
+    cast = f"{element} (*){dimensions}" if dimensions else f"{element}*"
+    return f"{element} {pointer} = ({cast})optiml_device_dynamic_shared();{lines}"
