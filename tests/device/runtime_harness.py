@@ -20,14 +20,9 @@ from attrs import field, frozen
 
 from optiml_core.device.emulator import compile_plan as plan
 from optiml_core.device.emulator.prepare import PreparedSource, prepare_source
-from optiml_core.device.emulator.reading import REPORT, SITE, STATISTICS, TRAFFIC
+from optiml_core.device.emulator.reading import REPORT, SITE, STATISTICS, TRAFFIC, WHAT
 from optiml_core.records import Failure
 
-WHAT = (
-    "none out-of-bounds race-write-write race-read-write divergent-barrier deadlock uninitialised-read misaligned "
-    "bad-warp-mask inactive-source step-limit race-same-instruction race-in-warp missing-wait assertion launch-limit "
-    "local-index read-only-write trap stack-overflow"
-).split()
 STATUS = ("done", "refused", "stopped", "no-memory")
 
 
@@ -82,7 +77,7 @@ def precompiled(flags: Sequence[str]) -> Path:
 
 
 class Options(C.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("lockstep", C.c_uint8),
         ("races", C.c_uint8),
         ("initialisation", C.c_uint8),
@@ -100,7 +95,7 @@ class Options(C.Structure):
 
 
 class RangeStruct(C.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("address", C.c_size_t),
         ("bytes", C.c_uint64),
         ("buffer", C.c_int32),
@@ -185,7 +180,9 @@ class BuiltKernel:
         symbols = [line.split() for line in table.splitlines()]
         self.base = self.entry - next(int(s[0], 16) for s in symbols if s[-1] == plan.ENTRY_SYMBOL)
         self.variables = [
-            (s[3], self.base + int(s[0], 16), int(s[1], 16), s[2]) for s in symbols if len(s) == 4 and s[2] in "bBdDrRuV"
+            (s[3], self.base + int(s[0], 16), int(s[1], 16), s[2])
+            for s in symbols
+            if len(s) == 4 and s[2] in "bBdDrRuV"
         ]
 
     def launch(
@@ -241,7 +238,8 @@ class BuiltKernel:
         wanted = {int(p) for p in (*sites["pc"], *reports["pc"], *reports["pc2"])}
         lines = self.lines(sorted(p for p in wanted if p > self.base))
         faults = tuple(
-            Seen(WHAT[r["what"]], lines.get(int(r["pc"])), lines.get(int(r["pc2"])), int(r["count"]), r) for r in reports
+            Seen(WHAT[r["what"]], lines.get(int(r["pc"])), lines.get(int(r["pc2"])), int(r["count"]), r)
+            for r in reports
         )
         traffic = array_of(emulator, "traffic", TRAFFIC)
         return Outcome(STATUS[status], seconds, faults, sites, lines, statistics[0], traffic, text)

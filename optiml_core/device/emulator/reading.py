@@ -80,3 +80,27 @@ TRAFFIC = np.dtype(
 
 LOCAL_BUFFER = -2
 """``buffer`` of dynamic shared memory in sites and reports."""
+
+WHAT: tuple[str, ...] = (
+    "none",
+    "out-of-bounds",
+    "race-write-write",
+    "race-read-write",
+    "divergent-barrier",
+    "deadlock",
+    "uninitialised-read",
+    "misaligned",
+    "bad-warp-mask",
+    "inactive-shuffle-source",
+    "step-limit",
+    "race-same-instruction",
+    "race-in-warp",
+    "missing-wait",
+    "assertion",
+    "launch-limit",
+    "local-index",
+    "read-only-write",
+    "trap",
+    "stack-overflow",
+)
+"""Name of each ``OptimlWhat``."""

@@ -153,3 +153,8 @@ OPTIML_HIDDEN void optiml_emulator_statistics(struct OptimlStatistics* statistic
 // What printf wrote, not terminated; bytes past output_limit are counted in output_dropped.
 OPTIML_HIDDEN uint64_t optiml_emulator_output(const char** text);
 }
+
+static_assert(sizeof(OptimlSite) == 88);
+static_assert(sizeof(OptimlReport) == 72);
+static_assert(sizeof(OptimlStatistics) == 96);
+static_assert(sizeof(OptimlTraffic) == 40);
