@@ -298,9 +298,10 @@ class AccessCounts:
     The meanings are Nsight Compute's: ``requests`` executed warp-level instructions, ``sectors``
     32-byte sectors of global requests, ``wavefronts`` passes of a shared-memory request, ``ideal_*``
     what the same bytes would have needed. ``same_address``: atomic lanes that met a taken address.
-    ``lines``: 128-byte lines of global requests, the tag look-ups of L1. The last three are -1 where
-    no cache was modelled: ``distinct_sectors`` that the run touched, each once; ``missed_sectors``
-    that a modelled L1 did not hold, and ``missed_requests`` with at least one such sector.
+    ``lines``: 128-byte lines of global requests, the tag look-ups of L1. Where reuse was watched,
+    entry k of ``sector_reuse`` counts the sectors whose last touch in the block lies at least 2**k
+    distinct lines back (or never was: in every entry), entry k of ``request_reuse`` the requests with
+    such a sector: what a cache of 2**k lines misses. ``distinct_sectors``: -1 where not watched.
     """
 
     line: int
@@ -319,8 +320,8 @@ class AccessCounts:
     buffer: str = ""  # the argument it goes to, where known
     lines: int = 0
     distinct_sectors: int = -1
-    missed_sectors: int = -1
-    missed_requests: int = -1
+    sector_reuse: tuple[int, ...] = ()
+    request_reuse: tuple[int, ...] = ()
 
 
 @frozen
