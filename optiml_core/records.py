@@ -33,6 +33,19 @@ class Failure:
     cure: str = ""
 
 
+@frozen
+class Capability:
+    """One thing that works here or does not, as ``optiml doctor`` prints it.
+
+    ``detail``: version and place, or what is missing; ``cure``: what brings it back ("" if available).
+    """
+
+    name: str
+    available: bool
+    detail: str
+    cure: str = ""
+
+
 # ------------------------------------------------------------------------------------ source
 
 
