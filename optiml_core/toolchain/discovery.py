@@ -128,9 +128,9 @@ def _candidates(wanted: _Wanted, environment: Mapping[str, str], found: Mapping[
         yield from (_executable(root / "bin" / wanted.file) for root in roots[:-1])
         yield shutil.which(wanted.file, path=environment.get("PATH"))
         yield _executable(roots[-1] / "bin" / wanted.file)
-        for place in wanted.places:
+        for versions in wanted.places:
             # The latest version first.
-            for folder in sorted(Path(place).glob("*"), reverse=True):
+            for folder in sorted(Path(versions).glob("*"), reverse=True):
                 yield _executable(folder / wanted.file)
     elif wanted.name == "cuda_headers":
         yield _headers_from_packages("cudart")

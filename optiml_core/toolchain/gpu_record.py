@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import frozen
 
 
 @frozen
@@ -48,7 +48,7 @@ class GpuFacts:
     dram_latency: float = 0.0
     l2_latency: float = 0.0
     launch_overhead: float = 2.5e-6
-    estimated: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    estimated: frozenset[str] = frozenset()
 
     @property
     def compute_capability(self) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from attrs import evolve
 from optiml_core.toolchain.gpu_record import GpuFacts
 
 _KIB, _MIB, _GB = 1 << 10, 1 << 20, 10**9
-_NEVER_PUBLISHED = ("l2_bandwidth", "l2_latency", "dram_latency", "launch_overhead")
+_NEVER_PUBLISHED = frozenset({"l2_bandwidth", "l2_latency", "dram_latency", "launch_overhead"})
 
 
 def _model(
@@ -36,7 +36,7 @@ def _model(
     l2_mib: int,
     l2_bytes_per_cycle: float,
     tensor_tera: Mapping[str, float],
-    estimated: tuple[str, ...] = _NEVER_PUBLISHED,
+    estimated: frozenset[str] = _NEVER_PUBLISHED,
     latency_cycles: tuple[float, float],
 ) -> GpuFacts:
     clock = clock_mhz * 1e6
@@ -152,7 +152,7 @@ MODELS: tuple[GpuFacts, ...] = (
         l2_mib=40,
         l2_bytes_per_cycle=5120,
         tensor_tera={"float64": 19.5, "tf32": 156, "bfloat16": 312, "float16": 312, "int8": 624},
-        estimated=("l2_latency", "dram_latency", "launch_overhead"),
+        estimated=_NEVER_PUBLISHED - {"l2_bandwidth"},
         latency_cycles=(261.5, 466.3),
     ),
     # Ampere GA102 whitepaper, appendix A, GeForce RTX 3090 (82 SMs, 1695 MHz, 936 GB/s, 6 MiB L2, FP32 35.6, TF32 35.6
@@ -250,7 +250,7 @@ MODELS: tuple[GpuFacts, ...] = (
         l2_mib=126,
         l2_bytes_per_cycle=10240,
         tensor_tera={"float64": 37, "tf32": 1125, "bfloat16": 2250, "float16": 2250, "float8": 4500, "int8": 4500},
-        estimated=(*_NEVER_PUBLISHED, "multiprocessors", "clock", "l2_bytes"),
+        estimated=_NEVER_PUBLISHED | {"multiprocessors", "clock", "l2_bytes"},
         latency_cycles=(263.0, 478.8),
     ),
     # RTX Blackwell whitepaper, appendix A, GeForce RTX 5090 (170 SMs, 2407 MHz, 1,792 GB/s, 96 MiB L2, FP32 104.8, TF32
