@@ -146,8 +146,8 @@ def _candidates(wanted: _Wanted, environment: Mapping[str, str], found: Mapping[
         prefixes = [Path(headers).parent] if headers else []
         prefixes += [*roots, *([Path(nvcc).resolve().parent.parent] if nvcc else [])]
         for prefix in prefixes:
-            for place in ("lib", "lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"):
-                yield next((str(path) for path in sorted((prefix / place).glob("libnvrtc.so.*"), reverse=True)), None)
+            for libraries in ("lib", "lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"):
+                yield next((str(path) for path in sorted((prefix / libraries).glob("libnvrtc.so.*"), reverse=True)), None)
         yield _library_from_packages()
 
 
