@@ -118,7 +118,7 @@ def _described(wanted: _Wanted, path: str | None, reason: str) -> Tool:
 
 
 def _candidates(wanted: _Wanted, environment: Mapping[str, str], found: Mapping[str, Tool]) -> Iterable[str | None]:
-    roots = [Path(root) for name in ("CUDA_HOME", "CUDA_PATH") if (root := environment.get(name))]
+    roots = [Path(environment[name]) for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)]
     roots.append(Path("/usr/local/cuda"))
     if wanted.name == "g++":
         yield shutil.which("g++", path=environment.get("PATH"))
@@ -147,7 +147,8 @@ def _candidates(wanted: _Wanted, environment: Mapping[str, str], found: Mapping[
         prefixes += [*roots, *([Path(nvcc).resolve().parent.parent] if nvcc else [])]
         for prefix in prefixes:
             for libraries in ("lib", "lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"):
-                yield next((str(path) for path in sorted((prefix / libraries).glob("libnvrtc.so.*"), reverse=True)), None)
+                files = sorted((prefix / libraries).glob("libnvrtc.so.*"), reverse=True)
+                yield str(files[0]) if files else None
         yield _library_from_packages()
 
 
