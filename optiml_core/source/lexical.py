@@ -1,0 +1,284 @@
+"""One pass over a file's bytes: what is code, comment, string, directive or switched off.
+
+Everything later stands on the ``skeleton``: the file with comments, literals, directives and
+inactive branches replaced by blanks of the same length, so that a regular expression over it sees
+code only and every offset stays valid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Literal
+
+from attrs import define, field, frozen
+
+SpanKind = Literal["comment", "string", "directive", "inactive"]
+
+
+@frozen
+class Span:
+    """A half-open byte range that is not ordinary code."""
+
+    kind: SpanKind
+    start: int
+    end: int
+
+
+@frozen
+class Directive:
+    """A preprocessor directive: its word (``define``, ``if`` ...), the rest of its text, its range."""
+
+    word: str
+    text: str  # joined over line continuations, without comments
+    start: int
+    end: int  # without the line end
+
+
+@frozen
+class Brace:
+    """A brace or a branch of a conditional, in the order of the file: ``{ } if else endif``."""
+
+    kind: Literal["{", "}", "if", "else", "endif"]
+    at: int
+
+
+@define(frozen=True, slots=False)
+class LexicalScan:
+    """What one pass found. ``skeleton`` has the length of the data; ``events`` are braces and branches."""
+
+    skeleton: bytes = field(repr=False)
+    spans: tuple[Span, ...] = field(repr=False)
+    directives: tuple[Directive, ...] = field(repr=False)
+    events: tuple[Brace, ...] = field(repr=False)
+
+    @cached_property
+    def span_starts(self) -> tuple[int, ...]:
+        return tuple(span.start for span in self.spans)
+
+
+_INTERESTING = re.compile(
+    rb"""
+      //(?:[^\\\n]|\\\r?\n|\\.)*
+    | /\*.*?(?:\*/|\Z)
+    | \#
+    | [{}]
+    | (?<![A-Za-z0-9_])(?:u8|[uUL])?R"(?P<fence>[^()\\\s"]{0,16})\(.*?(?:\)(?P=fence)"|\Z)
+    | "(?:[^"\\\n]|\\.)*"?
+    | (?<![0-9A-Fa-f_])'(?:[^'\\\n]|\\.)*'?
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_DIRECTIVE = re.compile(
+    rb"""
+    \#(?:
+        //(?:[^\\\n]|\\\r?\n|\\.)*
+      | /\*.*?(?:\*/|\Z)
+      | "(?:[^"\\\n]|\\[^\r\n])*"
+      | \\\r?\n
+      | [^\n]
+    )*
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_DIRECTIVE_COMMENT = re.compile(rb'//(?:[^\\\n]|\\\r?\n|\\.)*|/\*.*?(?:\*/|\Z)|("(?:[^"\\\n]|\\.)*")', re.DOTALL)
+_WORD = re.compile(r"#\s*([A-Za-z_]\w*)\s*(.*)", re.DOTALL)
+_CONTINUATION = re.compile(rb"\\\r?\n")
+_ALWAYS_FALSE = re.compile(r"\(?\s*(?:0+[uUlL]*|false)\s*\)?(?:\s*&&.*)?", re.DOTALL)
+_ALWAYS_TRUE = re.compile(r"\(?\s*(?:0*[1-9]\d*[uUlL]*|true)\s*\)?(?:\s*\|\|.*)?", re.DOTALL)
+_NOT_NEWLINE = re.compile(rb"[^\r\n]")
+
+
+def blank(data: bytes) -> bytes:
+    """Spaces of the same length; line ends stay."""
+    if b"\n" not in data and b"\r" not in data:
+        return b" " * len(data)
+    return _NOT_NEWLINE.sub(b" ", data)
+
+
+def scan(data: bytes) -> LexicalScan:
+    """One pass over ``data``; never raises, whatever the bytes are."""
+    spans: list[Span] = []
+    directives: list[Directive] = []
+    events: list[Brace] = []
+    at = 0
+    search = _INTERESTING.search
+    while (match := search(data, at)) is not None:
+        start, first = match.start(), data[match.start()]
+        at = match.end()
+        if first == 0x7B or first == 0x7D:
+            events.append(Brace("{" if first == 0x7B else "}", start))
+        elif first == 0x2F:
+            spans.append(Span("comment", start, at))
+        elif first == 0x23:
+            whole = _DIRECTIVE.match(data, start)
+            at = whole.end() if whole else at
+            directive = _read_directive(data, start, at)
+            directives.append(directive)
+            spans.append(Span("directive", start, at))
+            _branch_event(directive, events)
+        else:
+            spans.append(Span("string", start, at))
+    inactive = _inactive_ranges(directives)
+    if inactive:
+        spans = _without(spans, inactive)
+        events = [e for e in events if not any(a <= e.at < b for a, b in inactive)]
+        directives = [d for d in directives if not any(a <= d.start < b for a, b in inactive)]
+    return LexicalScan(_skeleton(data, spans), tuple(spans), tuple(directives), tuple(events))
+
+
+def _read_directive(data: bytes, start: int, end: int) -> Directive:
+    raw = _CONTINUATION.sub(b" ", data[start:end])
+    if b"/" in raw:
+        raw = _DIRECTIVE_COMMENT.sub(lambda m: m[1] or b" ", raw)
+    found = _WORD.match(raw.decode("utf-8", "replace"))
+    return Directive(found[1] if found else "", found[2].strip() if found else "", start, end)
+
+
+def _branch_event(directive: Directive, events: list[Brace]) -> None:
+    if directive.word in ("if", "ifdef", "ifndef"):
+        events.append(Brace("if", directive.start))
+    elif directive.word in ("else", "elif", "elifdef", "elifndef"):
+        events.append(Brace("else", directive.start))
+    elif directive.word == "endif":
+        events.append(Brace("endif", directive.start))
+
+
+def _inactive_ranges(directives: Iterable[Directive]) -> list[tuple[int, int]]:
+    """The ranges that a literal condition switches off: after ``#if 0``, or the ``#else`` of ``#if 1``.
+
+    A condition on a name is left alone: flags may define it.
+    """
+    ranges: list[tuple[int, int]] = []
+    # Per open conditional: where the switched-off branch began (or None), and whether a branch is surely taken.
+    stack: list[tuple[int | None, bool]] = []
+    for directive in directives:
+        word = directive.word
+        if word in ("if", "ifdef", "ifndef"):
+            off = word == "if" and _ALWAYS_FALSE.fullmatch(directive.text) is not None
+            on = word == "if" and _ALWAYS_TRUE.fullmatch(directive.text) is not None
+            stack.append((directive.end if off else None, on))
+        elif word in ("else", "elif", "elifdef", "elifndef") and stack:
+            began, taken = stack.pop()
+            if began is not None:
+                ranges.append((began, directive.start))
+            off = taken or (word == "elif" and _ALWAYS_FALSE.fullmatch(directive.text) is not None)
+            on = word == "elif" and _ALWAYS_TRUE.fullmatch(directive.text) is not None
+            stack.append((directive.end if off else None, taken or on))
+        elif word == "endif" and stack:
+            began, _ = stack.pop()
+            if began is not None:
+                ranges.append((began, directive.start))
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _without(spans: list[Span], inactive: list[tuple[int, int]]) -> list[Span]:
+    kept = [s for s in spans if not any(a <= s.start < b for a, b in inactive)]
+    kept.extend(Span("inactive", a, b) for a, b in inactive)
+    return sorted(kept, key=lambda s: s.start)
+
+
+def _skeleton(data: bytes, spans: Iterable[Span]) -> bytes:
+    pieces: list[bytes] = []
+    at = 0
+    for span in spans:
+        pieces.append(data[at : span.start])
+        hidden = data[span.start : span.end]
+        if span.kind == "string" and len(hidden) >= 2:
+            # The quotes stay: an argument that is a literal is still an argument.
+            pieces.append(b'"' + blank(hidden[1:-1]) + b'"')
+        else:
+            pieces.append(blank(hidden))
+        at = span.end
+    pieces.append(data[at:])
+    return b"".join(pieces)
+
+
+_BRACKETS = {
+    ord("("): re.compile(rb"[()]"),
+    ord("["): re.compile(rb"[\[\]]"),
+    ord("{"): re.compile(rb"[{}]"),
+}
+
+
+def closing_bracket(skeleton: bytes, opening: int, limit: int | None = None) -> int | None:
+    """Offset of the bracket that closes the ``(``, ``[`` or ``{`` at ``opening``, or None."""
+    pattern = _BRACKETS[skeleton[opening]]
+    depth = 0
+    for match in pattern.finditer(skeleton, opening, len(skeleton) if limit is None else limit):
+        if match[0] in b"([{":
+            depth += 1
+        else:
+            depth -= 1
+            if depth == 0:
+                return match.start()
+    return None
+
+
+def split_at_commas(skeleton: bytes, start: int, end: int, *, declarations: bool = False) -> list[tuple[int, int]]:
+    """The ranges between the commas of ``start`` to ``end`` that stand outside all brackets.
+
+    A ``<`` counts as a bracket only where its ``>`` follows before any ``;`` or unbalanced bracket
+    and what stands between reads like template arguments, because it may as well be "less than".
+    Among expressions (``declarations`` false) one with a blank before it is "less than".
+    """
+    parts: list[tuple[int, int]] = []
+    depth = 0
+    part = start
+    at = start
+    while at < end:
+        byte = skeleton[at]
+        if byte in b"([{":
+            depth += 1
+        elif byte in b")]}":
+            depth -= 1
+        elif byte == 0x3C and (declarations or not skeleton[at - 1 : at].isspace()):
+            closing = _closing_angle(skeleton, at, end)
+            if closing is not None:
+                at = closing
+        elif byte == 0x2C and depth == 0:
+            parts.append((part, at))
+            part = at + 1
+        at += 1
+    if skeleton[part:end].strip() or parts:
+        parts.append((part, end))
+    return parts
+
+
+_BEFORE_ANGLE = re.compile(rb"[A-Za-z_]\w*\s*\Z")
+_TEMPLATE_ARGUMENTS = re.compile(rb"[\w\s:,*&<>()\[\].+\-/%\"=!|]*")
+
+
+def _closing_angle(skeleton: bytes, opening: int, end: int) -> int | None:
+    if not _BEFORE_ANGLE.search(skeleton, max(0, opening - 64), opening) or skeleton[opening : opening + 2] == b"<=":
+        return None
+    if skeleton[opening : opening + 2] == b"<<":
+        return None
+    depth = 0
+    parens = 0
+    for at in range(opening, end):
+        byte = skeleton[at]
+        if byte in b"([":
+            parens += 1
+        elif byte in b")]":
+            parens -= 1
+            if parens < 0:
+                return None
+        elif byte in b";{}?" or skeleton[at : at + 2] in (b"&&", b"||"):
+            return None
+        elif parens == 0 and byte == 0x3C:
+            depth += 1
+        elif parens == 0 and byte == 0x3E and skeleton[at - 1] != 0x2D:
+            depth -= 1
+            if depth == 0:
+                inside = skeleton[opening + 1 : at]
+                return at if _TEMPLATE_ARGUMENTS.fullmatch(inside) else None
+    return None
