@@ -1,1 +1,20 @@
-"""The workload language, inference from host code, contents of arguments, size variation."""
+"""What is launched, on what: the workload language, inference from host code, contents, size variation."""
+
+from optiml_core.workload.contents import make_contents, narrowed
+from optiml_core.workload.declaration import Declaration, parse_declaration
+from optiml_core.workload.families import VALUE_FAMILIES
+from optiml_core.workload.launches import resolve_launch
+from optiml_core.workload.record import Workload, with_instantiation
+from optiml_core.workload.variation import size_variations
+
+__all__ = [
+    "VALUE_FAMILIES",
+    "Declaration",
+    "Workload",
+    "make_contents",
+    "narrowed",
+    "parse_declaration",
+    "resolve_launch",
+    "size_variations",
+    "with_instantiation",
+]
