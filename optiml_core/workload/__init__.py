@@ -3,6 +3,7 @@
 from optiml_core.workload.contents import make_contents, narrowed
 from optiml_core.workload.declaration import Declaration, parse_declaration
 from optiml_core.workload.families import VALUE_FAMILIES
+from optiml_core.workload.find import find_workload
 from optiml_core.workload.launches import resolve_launch
 from optiml_core.workload.record import Workload, with_instantiation
 from optiml_core.workload.variation import size_variations
@@ -11,6 +12,7 @@ __all__ = [
     "VALUE_FAMILIES",
     "Declaration",
     "Workload",
+    "find_workload",
     "make_contents",
     "narrowed",
     "parse_declaration",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from optiml_core.records import ElementType
 from optiml_core.source import element_type_of
 
+
 def scalar_dtype(name: str) -> np.dtype[np.generic]:
     """NumPy's dtype of an ``ElementType.dtype``; bfloat16 and fp8 come from ml_dtypes."""
     if name.startswith(("bfloat", "float8")):

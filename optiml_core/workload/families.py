@@ -38,7 +38,8 @@ def of_family(
         # A kernel that searches relies on the order, which NaN would break.
         moved = np.sort(moved[~np.isnan(moved.astype(np.float64))]) if is_float(dtype) else np.sort(moved)
         moved = np.resize(moved, values.size) if moved.size == values.size else _refilled(moved, values)
-    return np.asarray(moved, scalar_dtype(dtype))
+    rounded: Array = np.asarray(moved, scalar_dtype(dtype))
+    return rounded
 
 
 def _refilled(sorted_values: Array, values: Array) -> Array:
@@ -60,9 +61,10 @@ def _integers(values: Array, family: str, stream: np.random.Generator) -> Array:
     if family == "large range":
         span = float(high) - float(low)
         drawn = float(low) + np.expm1(stream.random(count) * np.log1p(span))
-        return np.clip(drawn, float(low), float(high)).astype(values.dtype)
+        return np.asarray(np.clip(drawn, float(low), float(high)), values.dtype)
     # Nothing of an integer cancels inexactly and none is infinite: another draw of the same values.
-    return stream.permutation(values)
+    shuffled: Array = stream.permutation(values)
+    return shuffled
 
 
 def _floats(values: Array, content: BufferContent, dtype: str, family: str, stream: np.random.Generator) -> Array:
