@@ -314,7 +314,8 @@ class AccessCounts:
     ``lines``: 128-byte lines of global requests, the tag look-ups of L1. Where reuse was watched,
     entry k of ``sector_reuse`` counts the sectors whose last touch in the block lies at least 2**k
     distinct lines back (or never was: in every entry), entry k of ``request_reuse`` the requests with
-    such a sector: what a cache of 2**k lines misses. ``distinct_sectors``: -1 where not watched.
+    such a sector: what a cache of 2**k lines misses. The last entry counts first touches only.
+    ``distinct_sectors``: those no earlier request of the run touched; -1 where not watched.
     """
 
     line: int

@@ -24,6 +24,10 @@ SITE = np.dtype(
         ("ideal_wavefronts", "u8"),
         ("max_degree", "u8"),
         ("same_address", "u8"),
+        ("lines", "u8"),
+        ("distinct_sectors", "u8"),
+        ("sector_reuse", "u8", (21,)),
+        ("request_reuse", "u8", (21,)),
     ]
 )
 

@@ -1,6 +1,6 @@
 // counts.h - what one warp-wide request costs, in Nsight Compute's terms.
 #pragma once
-#include "state.h"
+#include "reuse.h"
 
 static inline int distinct(uintptr_t* v, int n) {
   int d = n > 0;
@@ -43,7 +43,11 @@ static void count_request(uint32_t lanes, Warp& w) {
       uintptr_t last = (addresses[i] + size - 1) >> 5;
       if (last != sectors[m - 1]) sectors[m++] = last;
     }
-    s.sectors += distinct(sectors, m);
+    s.sectors += distinct(sectors, m);  // sorts them
+    int lines = m > 0;
+    for (int i = 1; i < m; i++) lines += sectors[i] >> 2 != sectors[i - 1] >> 2;
+    s.lines += lines;
+    if (E.options.traffic) watch_reuse(s, sectors, m);
     int d = distinct(addresses, n);
     s.ideal_sectors += (d * size + 31) / 32;  // as Nsight Compute: a broadcast needs no more than its own bytes
     if (s.kind == OPTIML_ATOMIC) s.same_address += n - d;

@@ -59,7 +59,7 @@ struct OptimlOptions {
   uint8_t races;           // race, missing-wait and initialisation checks (bounds are always checked)
   uint8_t initialisation;  // with races: uninitialised reads of shared memory and of OPTIML_UNINITIALISED ranges
   uint8_t poison;          // shared memory holds this byte when a block starts
-  uint8_t traffic;         // with lockstep: distinct sectors per buffer (optiml_emulator_traffic)
+  uint8_t traffic;         // with lockstep: distinct sectors per buffer (optiml_emulator_traffic) and reuse curves
   uint8_t reserved[3];
   uint64_t schedule;       // seed of the order of blocks and of warps; 0: the natural order
   uint64_t steps;          // limit on hooked accesses; 0: none
@@ -85,12 +85,20 @@ OPTIML_HIDDEN int32_t optiml_emulator_launch(OptimlEntry entry, void** arguments
 
 enum OptimlKind : uint8_t { OPTIML_LOAD = 0, OPTIML_STORE = 1, OPTIML_ATOMIC = 2 };
 
+// Entries of the reuse curves below: distances of at least 2^0 .. 2^19 lines, then first touches.
+#define OPTIML_REUSE_CURVE 21
+
 // One access site (a return address in the candidate's object) in one space, summed over a launch.
+// Only with options.traffic: distinct_sectors, that no earlier request of the launch touched, and the
+// curves: sectors, and requests with such a sector, whose last touch in the block lies that far back.
 struct OptimlSite {
   uint64_t pc;
   uint8_t kind, space, size, reserved;
   int32_t buffer;  // -1: several
   uint64_t requests, lanes, bytes, sectors, ideal_sectors, wavefronts, ideal_wavefronts, max_degree, same_address;
+  uint64_t lines;  // distinct 128-byte lines of each request, summed
+  uint64_t distinct_sectors;
+  uint64_t sector_reuse[OPTIML_REUSE_CURVE], request_reuse[OPTIML_REUSE_CURVE];
 };
 
 enum OptimlWhat : uint32_t {
@@ -154,7 +162,7 @@ OPTIML_HIDDEN void optiml_emulator_statistics(struct OptimlStatistics* statistic
 OPTIML_HIDDEN uint64_t optiml_emulator_output(const char** text);
 }
 
-static_assert(sizeof(OptimlSite) == 88);
+static_assert(sizeof(OptimlSite) == 440);
 static_assert(sizeof(OptimlReport) == 72);
 static_assert(sizeof(OptimlStatistics) == 96);
 static_assert(sizeof(OptimlTraffic) == 40);

@@ -74,6 +74,7 @@ static bool run_blocks(uint32_t warps) {
         if (r.cells) for (size_t i = 0; i <= (r.high - r.low + 3) / 4; i++) r.cells[i].written = 0;
       }
     if (E.options.schedule) permute(warp_order, random);
+    if (E.options.traffic) reuse_start_block();
     start_block(warps);
     E.statistics.blocks++;
     E.statistics.threads += E.thread_count;
@@ -99,6 +100,7 @@ extern "C" int32_t optiml_emulator_launch(OptimlEntry entry, void** arguments, c
   E.lanes.assign(E.thread_count, Lane{});
   E.warps.assign(warps, Warp{});
   E.launch_epoch = ++E.epoch;
+  if (E.options.traffic) reuse_start_launch();
   bool ended = run_blocks(warps);
   E.current = nullptr;
   if (dynamic_shared) { free(E.ranges.back().cells); E.ranges.pop_back(); E.last = nullptr; }

@@ -43,8 +43,9 @@ static void run_next(Lane* self) {
       return;
     }
     // Back to the block's scheduler when nothing here can go on, and now and then in any case, so
-    // that a warp that spins on memory does not keep the one it waits for from running.
-    if (E.stopped || !decide(w) || (++w.slice & 8191) == 0) {
+    // that a warp that spins on memory does not keep the one it waits for from running. Where caches are
+    // watched, warps take turns as often as they do on a device, which switches at every wait for memory.
+    if (E.stopped || !decide(w) || (++w.slice & (E.options.traffic ? 1 : 8191)) == 0) {
       E.statistics.switches++;
       optiml_switch(&self->stack_pointer, E.scheduler);
       return;
