@@ -1,0 +1,164 @@
+"""A kernel's body with what most rewrites ask of it: definitions, macros, polynomials of indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import tree_sitter_cuda
+from attrs import field as attribute
+from attrs import frozen
+from tree_sitter import Language, Node, Parser
+
+from optiml_core.records import Kernel
+from optiml_core.rewrites.context import Refusal, RewriteContext
+from optiml_core.rewrites.polynomials import Polynomial, read_polynomial
+from optiml_core.rewrites.syntax import (
+    DeclaredVariable,
+    assigned_names,
+    called_name,
+    declared_variables,
+    field,
+    names_in,
+    squeeze,
+    text_of,
+    walk_types,
+)
+from optiml_core.source import TranslationUnit
+
+BARRIERS = frozenset({"__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "__syncwarp"})
+THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+
+@frozen
+class KernelBody:
+    """A kernel definition taken apart.
+
+    ``locals``: every variable declared in the body, by name (the last one of a name wins).
+    ``definitions``: those that have one value for the whole run of a thread: initialised where they
+    are declared, declared once, never assigned, address never taken. ``assigned``: names assigned anywhere.
+    """
+
+    unit: TranslationUnit
+    kernel: Kernel
+    node: Node
+    body: Node
+    locals: Mapping[str, DeclaredVariable]
+    definitions: Mapping[str, Node]
+    assigned: frozenset[str]
+    macros: Mapping[str, str] = attribute(factory=dict)
+
+    @property
+    def parameter_names(self) -> frozenset[str]:
+        return frozenset(parameter.name for parameter in self.kernel.parameters)
+
+    def meaning(self, name: str) -> Polynomial | None:
+        """What a name stands for in an index: its definition or its macro, else None."""
+        return self._meaning(name, frozenset(), frozenset())
+
+    def _meaning(self, name: str, kept: frozenset[str], seen: frozenset[str]) -> Polynomial | None:
+        if name in seen or name in kept:
+            return None
+        node = self.definitions.get(name)
+        if node is None and name in self.macros:
+            node = parse_expression_text(self.macros[name])
+        if node is None:
+            return None
+        return read_polynomial(node, lambda inner: self._meaning(inner, kept, seen | {name}))
+
+    def polynomial(self, node: Node, keep: frozenset[str] = frozenset()) -> Polynomial:
+        """The polynomial of an index expression, definitions and macros written out except for ``keep``."""
+        return read_polynomial(node, lambda name: self._meaning(name, keep, frozenset()))
+
+
+def read_kernel(context: RewriteContext) -> KernelBody | Refusal:
+    """The kernel of a context taken apart; a Refusal where its text is broken or split by the preprocessor."""
+    node = context.unit.node(context.kernel)
+    body = None if node is None else node.child_by_field_name("body")
+    if node is None or body is None:
+        return Refusal("the kernel's text is not a whole definition")
+    if context.kernel.has_syntax_error or body.has_error:
+        return Refusal("the kernel's text has something in it that the parser does not understand")
+    if next(walk_types(body, "preproc_if", "preproc_ifdef", "preproc_elif", "preproc_else", "preproc_def"), None):
+        return Refusal("the kernel's text depends on preprocessor conditions")
+    if next(walk_types(body, "goto_statement", "asm_statement", "gnu_asm_expression", "lambda_expression"), None):
+        return Refusal("the kernel has a goto, inline assembly or a lambda in it")
+    return _take_apart(context.unit, context.kernel, node, body)
+
+
+def _take_apart(unit: TranslationUnit, kernel: Kernel, node: Node, body: Node) -> KernelBody:
+    variables: dict[str, DeclaredVariable] = {}
+    counts: dict[str, int] = {}
+    for declaration in walk_types(body, "declaration"):
+        for variable in declared_variables(declaration):
+            variables[variable.name] = variable
+            counts[variable.name] = counts.get(variable.name, 0) + 1
+    assigned = assigned_names(body) | _addressed(body)
+    parameters = frozenset(parameter.name for parameter in kernel.parameters)
+    definitions = {
+        name: variable.value
+        for name, variable in variables.items()
+        if variable.value is not None
+        and counts[name] == 1
+        and name not in assigned
+        and name not in parameters
+        and not variable.is_array
+        and variable.value.type not in ("initializer_list", "parameter_list")
+    }
+    return KernelBody(unit, kernel, node, body, variables, definitions, assigned, object_macros(unit))
+
+
+def _addressed(body: Node) -> frozenset[str]:
+    """Names whose address is taken, or that a reference may be bound to by a call that is no builtin."""
+    found = set()
+    for pointer in walk_types(body, "pointer_expression"):
+        operand = field(pointer, "argument")
+        if text_of(pointer).startswith("&") and operand.type == "identifier":
+            found.add(text_of(operand))
+    return frozenset(found)
+
+
+def object_macros(unit: TranslationUnit) -> dict[str, str]:
+    """The file's macros without parameters that stand for an expression, name to text."""
+    return {macro.name: macro.body for macro in unit.macros if macro.parameters is None and macro.body.strip()}
+
+
+@lru_cache(maxsize=1)
+def _language() -> Language:
+    return Language(tree_sitter_cuda.language())
+
+
+@lru_cache(maxsize=4096)
+def parse_expression_text(text: str) -> Node | None:
+    """The node of an expression that is not in the file (a macro's body); None if it is no expression."""
+    tree = Parser(_language()).parse(f"int value = ({text});".encode("utf-8", "surrogateescape"))
+    if tree.root_node.has_error:
+        return None
+    declarator = next(walk_types(tree.root_node, "init_declarator"), None)
+    return None if declarator is None else field(declarator, "value")
+
+
+def barriers_in(node: Node) -> tuple[Node, ...]:
+    """Calls of barriers at or below ``node``."""
+    return tuple(call for call in walk_types(node, "call_expression") if (called_name(call) or "") in BARRIERS)
+
+
+def returns_in(node: Node) -> tuple[Node, ...]:
+    return tuple(walk_types(node, "return_statement"))
+
+
+def builtins_in(body: KernelBody, node: Node) -> frozenset[str]:
+    """``threadIdx.x``, ``blockDim.y`` ... that code at or below ``node`` uses itself, also through macros."""
+    found = set()
+    for expression in walk_types(node, "field_expression"):
+        text = squeeze(text_of(expression))
+        if text.split(".")[0] in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
+            found.add(text)
+    for name in names_in(node):
+        macro = body.macros.get(name)
+        expanded = None if macro is None else parse_expression_text(macro)
+        if expanded is not None:
+            found |= builtins_in(body, expanded)
+        if name in ("warpSize",):
+            found.add(name)
+    return frozenset(found)
