@@ -42,7 +42,7 @@ class RewriteContext:
     allow: frozenset[str] = frozenset()
     gpu: GpuFacts | None = None
     other_launch_sites: tuple[OutsideLaunch, ...] | None = None
-    launch_change: LaunchChange = LaunchChange()
+    launch_change: LaunchChange = field(factory=LaunchChange)
 
 
 @frozen

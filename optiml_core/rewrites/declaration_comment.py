@@ -47,7 +47,12 @@ def _lines_above(unit: TranslationUnit, kernel: Kernel) -> Iterator[_Line]:
         if match is not None:
             start = unit.source.line_starts[number - 1] + len(text[: match.start(2)].encode("utf-8", "surrogateescape"))
             items = tuple(_items(match[2], start))
-            yield _Line(match[1] is not None, items, start + len(match[2].rstrip().encode("utf-8", "surrogateescape")), not match[2].strip())
+            yield _Line(
+                match[1] is not None,
+                items,
+                start + len(match[2].rstrip().encode("utf-8", "surrogateescape")),
+                not match[2].strip(),
+            )
         number -= 1
 
 

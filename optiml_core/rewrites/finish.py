@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from optiml_core.records import Edit, LaunchChange
+from optiml_core.records import Edit
 from optiml_core.rewrites.context import Refusal, RewriteContext, Rewritten
 from optiml_core.rewrites.kernel_body import KernelBody
 from optiml_core.rewrites.launch_sites import edit_launches
@@ -60,7 +60,3 @@ def cut_macro(unit: TranslationUnit, edits: Iterable[Edit]) -> str | None:
             if (inside and not whole and not insertion) or (insertion and within):
                 return name
     return None
-
-
-def unchanged(context: RewriteContext) -> LaunchChange:
-    return context.launch_change

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 
 from attrs import frozen
 from tree_sitter import Node
 
-from optiml_core.records import Edit, Kernel, LaunchChange, LaunchSite
+from optiml_core.records import Edit, LaunchChange, LaunchSite
+from optiml_core.rewrites.callers import macro_call_around, unknown_callers
 from optiml_core.rewrites.context import OutsideLaunch, Refusal, RewriteContext
-from optiml_core.rewrites.declaration_comment import declares_launch, edit_declaration
+from optiml_core.rewrites.declaration_comment import edit_declaration
 from optiml_core.rewrites.kernel_body import KernelBody, object_macros
+from optiml_core.rewrites.launch_names import kernel_meaning, workload_meaning
 from optiml_core.rewrites.launch_text import (
     AXES,
     LAUNCH_NAMES,
@@ -18,10 +20,9 @@ from optiml_core.rewrites.launch_text import (
     Triple,
     host_text,
     launch_change,
-    read,
     substitute_plan,
 )
-from optiml_core.rewrites.layout import code_of, edit, indent_at
+from optiml_core.rewrites.layout import code_of, edit
 from optiml_core.rewrites.syntax import (
     DeclaredVariable,
     ancestors,
@@ -37,12 +38,7 @@ from optiml_core.rewrites.syntax import (
     walk_types,
 )
 from optiml_core.source import TranslationUnit
-from optiml_core.workload.expression import Expression, Name, Number, names_in as names_of_expression
-
-# Calls that take a kernel without launching it, and whose effect does not hang on the launch's shape.
-_HARMLESS_USES = frozenset(
-    {"cudaFuncSetAttribute", "cudaFuncSetCacheConfig", "cudaFuncGetAttributes", "cudaFuncSetSharedMemConfig"}
-)
+from optiml_core.workload.expression import names_in as names_of_expression
 
 
 @frozen
@@ -60,15 +56,15 @@ def edit_launches(context: RewriteContext, body: KernelBody, plan: LaunchPlan) -
     The facts that a changed launch needs are checked first: that all callers are known, or that the
     user allowed ``launch``. A launch site that cannot be edited is a Refusal, never left as it is.
     """
-    resolved = substitute_plan(plan, lambda name: _workload_meaning(body, name, frozenset()))
+    resolved = substitute_plan(plan, lambda name: workload_meaning(body, name, frozenset()))
     if isinstance(resolved, Refusal):
         return resolved
-    refusal = _callers_are_known(context)
+    refusal = unknown_callers(context)
     if refusal is not None and "launch" not in context.allow:
         return refusal
     sites = [OutsideLaunch(context.unit, site) for site in context.unit.launches_of(context.kernel)]
     sites += list(context.other_launch_sites or ())
-    host_plan = substitute_plan(plan, lambda name: _kernel_meaning(body, name, frozenset()))
+    host_plan = substitute_plan(plan, lambda name: kernel_meaning(body, name, frozenset()))
     if isinstance(host_plan, Refusal):
         return host_plan
     edits: dict[tuple[str, int, int], Edit] = {}
@@ -83,117 +79,6 @@ def edit_launches(context: RewriteContext, body: KernelBody, plan: LaunchPlan) -
         return declaration
     notes = () if refusal is None else (f"callers outside the known files launch {context.kernel.name} the new way",)
     return LaunchEdits((*edits.values(), *declaration), launch_change(resolved), notes)
-
-
-def _callers_are_known(context: RewriteContext) -> Refusal | None:
-    """Why not every caller of the kernel is known, or None."""
-    kernel = context.kernel
-    here = context.unit.launches_of(kernel)
-    other_use = _other_use(context.unit, kernel, here)
-    if other_use is not None:
-        line = context.unit.source.line_of(other_use.start_byte)
-        return Refusal(f"{kernel.name} is used other than in a launch in line {line}: the launch cannot be followed")
-    if not here and not context.other_launch_sites:
-        return Refusal(f"no launch of {kernel.name} is known, so its launch cannot be changed (allow `launch`)")
-    if context.other_launch_sites is None and not _is_private(context.unit, kernel):
-        return Refusal("other files may launch the kernel and were not searched (allow `launch`)")
-    return None
-
-
-def _is_private(unit: TranslationUnit, kernel: Kernel) -> bool:
-    """Whether no other file can name the kernel: it is static, or in a namespace without a name."""
-    node = unit.node(kernel)
-    if node is None:
-        return False
-    words = [text_of(child) for child in node.children if child.type == "storage_class_specifier"]
-    unnamed = any(
-        around.type == "namespace_definition" and around.child_by_field_name("name") is None
-        for around in ancestors(node)
-    )
-    return "static" in words or unnamed
-
-
-def _other_use(unit: TranslationUnit, kernel: Kernel, sites: Iterable[LaunchSite]) -> Node | None:
-    """A place where the kernel's name stands that is no definition, declaration, launch or harmless call."""
-    for identifier in walk_types(unit.tree.root_node, "identifier"):
-        if text_of(identifier) != kernel.name:
-            continue
-        if kernel.range.start_byte <= identifier.start_byte < kernel.range.end_byte:
-            continue
-        if any(site.range.start_byte <= identifier.start_byte < site.range.end_byte for site in sites):
-            continue
-        if _is_declarator(identifier) or _is_harmless(identifier):
-            continue
-        return identifier
-    return None
-
-
-def _is_declarator(identifier: Node) -> bool:
-    """``void f(...)``: also another overload or a forward declaration; and a local variable of that name."""
-    parent = identifier.parent
-    return parent is not None and parent.type.endswith("declarator") and _holds(parent, "declarator", identifier)
-
-
-def _holds(parent: Node, name: str, child: Node) -> bool:
-    held = parent.child_by_field_name(name)
-    return held is not None and held.id == child.id
-
-
-def _is_harmless(identifier: Node) -> bool:
-    call = next((around for around in ancestors(identifier) if around.type == "call_expression"), None)
-    return call is not None and called_name(call) in _HARMLESS_USES
-
-
-# ------------------------------------------------------------------------- meaning of names
-
-
-def _kernel_meaning(body: KernelBody, name: str, seen: frozenset[str]) -> Expression | Refusal | None:
-    """Locals of the kernel written out, so that host code can say the same; parameters and macros stay."""
-    if name in LAUNCH_NAMES or name in seen:
-        return None
-    if name in body.parameter_names:
-        if name in body.assigned:
-            return Refusal(f"the kernel changes its parameter `{name}`, which the launch would depend on")
-        return None
-    definition = body.definitions.get(name)
-    if definition is not None:
-        parsed = read(text_of(definition))
-        if isinstance(parsed, Refusal):
-            return parsed
-        replaced = substitute_plan(
-            LaunchPlan(shared=parsed), lambda inner: _kernel_meaning(body, inner, seen | {name})
-        )
-        return replaced if isinstance(replaced, Refusal) else replaced.shared
-    if name in body.locals:
-        return Refusal(f"`{name}` is computed inside the kernel, so the launch cannot depend on it")
-    return None
-
-
-def _workload_meaning(body: KernelBody, name: str, seen: frozenset[str]) -> Expression | Refusal | None:
-    """As above, and macros written out too: the workload language knows arguments and numbers only."""
-    if name in seen or name in LAUNCH_NAMES:
-        return None
-    known = _kernel_meaning(body, name, seen)
-    if known is None and name not in body.parameter_names:
-        text = body.macros.get(name) or _constant_text(body.unit, name)
-        if text is None:
-            return Refusal(f"`{name}` is not known where the kernel is launched")
-        known = read(text)
-    if known is None or isinstance(known, Refusal):
-        return known
-    replaced = substitute_plan(
-        LaunchPlan(shared=known), lambda inner: _workload_meaning(body, inner, seen | {name})
-    )
-    return replaced if isinstance(replaced, Refusal) else replaced.shared
-
-
-def _constant_text(unit: TranslationUnit, name: str) -> str | None:
-    """The value of a ``const`` or ``constexpr`` variable at file scope, as text."""
-    for declaration in unit.tree.root_node.named_children:
-        for variable in declared_variables(declaration):
-            if variable.name == name and variable.value is not None and "const" in variable.type:
-                return text_of(variable.value)
-    return None
 
 
 # --------------------------------------------------------------------------- one launch site
@@ -241,20 +126,6 @@ def _edit_site(
     if plan.shared is not None:
         edits.append(_edit_shared(place, host_text(plan.shared, names.__getitem__)))
     return tuple(edits)
-
-
-def macro_call_around(unit: TranslationUnit, node: Node) -> str | None:
-    """The name of the function-like macro in whose call ``node`` stands, or None."""
-    macros = {macro.name for macro in unit.macros if macro.parameters is not None}
-    for around in ancestors(node):
-        name = called_name(around)
-        if name is not None and around.type == "call_expression" and (name in macros or _looks_like_macro(name)):
-            return name
-    return None
-
-
-def _looks_like_macro(name: str) -> bool:
-    return len(name) > 3 and name.upper() == name and any(letter.isalpha() for letter in name)
 
 
 def _names_at_site(place: _Place, context: RewriteContext, plan: LaunchPlan) -> dict[str, str] | Refusal:
@@ -334,6 +205,14 @@ def _component(place: _Place, node: Node, axis: int) -> str | None:
     if parts is not None:
         return squeeze_spaces(code_of(place.unit, parts[axis])) if axis < len(parts) else "1"
     if node.type == "identifier":
+        variable = _variable_of(place, text_of(node))
+        initial = None if variable is None or variable.value is None else _components(variable.value)
+        if variable is not None and initial is not None and not _is_modified(place, variable.name):
+            # A number, or a component left out, says the same anywhere.
+            if axis >= len(initial):
+                return "1"
+            if initial[axis].type == "number_literal":
+                return text_of(initial[axis])
         kind = _declared_type(place, text_of(node))
         if kind is None:
             return None
@@ -343,6 +222,13 @@ def _component(place: _Place, node: Node, axis: int) -> str | None:
     if node.type in ("number_literal", "binary_expression", "parenthesized_expression"):
         return squeeze_spaces(code_of(place.unit, node)) if axis == 0 else "1"
     return None
+
+
+def _is_modified(place: _Place, name: str) -> bool:
+    """Whether the host function changes a variable after its declaration, also one member of it."""
+    return place.function is None or any(
+        re.match(rf"\W*{re.escape(name)}\b", text_of(made.left)) for made in assignments_in(place.function)
+    )
 
 
 def squeeze_spaces(code: str) -> str:
@@ -364,17 +250,28 @@ def _declared_type(place: _Place, name: str) -> str | None:
 
 def _edit_argument(place: _Place, what: str, triple: Triple, node: Node, names: dict[str, str]) -> Edit | Refusal:
     """Changes the variable that holds the grid or block if only such launches use it, else the launch itself."""
-    texts = [host_text(one, names.__getitem__) for one in triple]
-    count = 3 if texts[2] != "1" else 2 if texts[1] != "1" else 1
     variable = _variable_of(place, text_of(node)) if node.type == "identifier" else None
-    own = names_in_text(" ".join(texts))
-    if variable is not None and variable.value is not None and _may_change(place, variable, own):
-        if "dim3" in variable.type:
-            return _edit_dim3(place, variable, ", ".join(texts[:count]))
-        if count == 1:
-            return _replace_value(place.unit, variable, texts[0])
-    inline = texts[0] if count == 1 else f"dim3({', '.join(texts[:count])})"
+    if variable is not None and variable.value is not None:
+        # Inside its own declaration a component is what is written there.
+        initial = _components(variable.value) or ()
+        there = {f"{what}.{axis}": code_of(place.unit, part) for axis, part in zip(AXES, initial, strict=False)}
+        texts = _trimmed(triple, {**names, **there})
+        if _may_change(place, variable, names_in_text(" ".join(texts))):
+            if "dim3" in variable.type:
+                return _edit_dim3(place, variable, ", ".join(texts))
+            if len(texts) == 1:
+                return _replace_value(place.unit, variable, texts[0])
+    texts = _trimmed(triple, names)
+    inline = texts[0] if len(texts) == 1 else f"dim3({', '.join(texts)})"
     return edit(place.unit, node.start_byte, node.end_byte, inline)
+
+
+def _trimmed(triple: Triple, names: dict[str, str]) -> list[str]:
+    """Host code of the components, without ones at the end."""
+    texts = [host_text(one, names.__getitem__) for one in triple]
+    while len(texts) > 1 and texts[-1] == "1":
+        texts.pop()
+    return texts
 
 
 def _may_change(place: _Place, variable: DeclaredVariable, needed: frozenset[str]) -> bool:
@@ -442,6 +339,3 @@ def _edit_shared(place: _Place, text: str) -> Edit:
         return edit(place.unit, where.start_byte, where.end_byte, text)
     end = place.site.block_range.end_byte
     return edit(place.unit, end, end, f", {text}")
-
-
-__all__ = ["LaunchEdits", "edit_launches", "indent_at", "macro_call_around", "Name", "Number"]

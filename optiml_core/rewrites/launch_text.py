@@ -141,12 +141,10 @@ def substitute(expression: Expression, meaning: Callable[[str], Expression | Ref
     return refusals[0] if refusals else simplify(replaced)
 
 
-def substitute_plan(
-    launch: LaunchPlan, meaning: Callable[[str], Expression | Refusal | None]
-) -> LaunchPlan | Refusal:
+def substitute_plan(launch: LaunchPlan, meaning: Callable[[str], Expression | Refusal | None]) -> LaunchPlan | Refusal:
     """``substitute`` for every expression of a plan."""
 
-    def each(triple: Triple | None) -> Triple | None | Refusal:
+    def each(triple: Triple | None) -> Triple | Refusal | None:
         if triple is None:
             return None
         x, y, z = (substitute(one, meaning) for one in triple)
@@ -180,7 +178,7 @@ def _written(triple: Triple) -> tuple[str, str, str]:
 
 
 def compose(earlier: LaunchChange, later: LaunchChange) -> LaunchChange:
-    """The change that stands for ``earlier`` and then ``later``, whose ``grid.x`` means the launch after ``earlier``."""
+    """The one change that stands for both; ``grid.x`` in ``later`` means the launch after ``earlier``."""
 
     def meaning(name: str) -> Expression | Refusal | None:
         what, _, axis = name.partition(".")

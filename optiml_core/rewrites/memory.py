@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from optiml_core.rewrites.kernel_body import KernelBody
 from optiml_core.rewrites.polynomials import Polynomial, add, constant, subtract
-from optiml_core.rewrites.syntax import called_name, arguments_of, field, operator_of, text_of, unwrap, walk_types
+from optiml_core.rewrites.syntax import arguments_of, called_name, field, operator_of, text_of, unwrap, walk_types
 
 AccessKind = Literal["load", "store", "update", "address"]
 Space = Literal["parameter", "shared", "local", "unknown"]
@@ -150,9 +150,7 @@ def pointer_target(
 
 def written_arrays(body: KernelBody, node: Node) -> frozenset[str]:
     """Arrays that code at or below ``node`` stores to, or whose address it hands on."""
-    return frozenset(
-        access.array for access in accesses_in(body, node) if access.writes or access.kind == "address"
-    )
+    return frozenset(access.array for access in accesses_in(body, node) if access.writes or access.kind == "address")
 
 
 def escaping_pointers(body: KernelBody, node: Node) -> frozenset[str]:

@@ -18,12 +18,15 @@ from optiml_core.rewrites.syntax import arguments_of, called_name, field, operat
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
-Monomial = tuple[str, ...]  # atoms in alphabetical order, repeated for powers
 
-_INTEGER_CASTS = frozenset(
-    "int unsigned unsignedint uint long longlong unsignedlong unsignedlonglong size_t ssize_t ptrdiff_t "
-    "int32_t uint32_t int64_t uint64_t".split()
-)
+_INTEGER_CASTS = frozenset({
+    "int", "unsigned", "unsignedint", "uint", "long", "longlong", "unsignedlong", "unsignedlonglong", "size_t",
+    "ssize_t", "ptrdiff_t", "int32_t", "uint32_t", "int64_t", "uint64_t",
+})  # fmt: skip
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+Monomial = tuple[str, ...]  # atoms in alphabetical order, repeated for powers
 
 
 @frozen

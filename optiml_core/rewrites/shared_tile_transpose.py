@@ -34,8 +34,8 @@ from optiml_core.rewrites.syntax import (
     called_name,
     declared_variables,
     names_in,
+    names_in_text,
     statements_of,
-    text_of,
     walk_types,
 )
 from optiml_core.rewrites.thread_coordinates import (
@@ -87,9 +87,7 @@ def _recognise(context: RewriteContext) -> _Plan | Refusal:
         limit = frozenset(names_in(bound.node)) - {bound.name} if bound.node is not None else frozenset()
         if not invariant(body, limit):
             return Refusal(f"the bound of `{bound.name}` is not the same for all threads")
-    helpers = tuple(
-        one for one in work.before if not any(v.name in found for v in declared_variables(one))
-    )
+    helpers = tuple(one for one in work.before if not any(v.name in found for v in declared_variables(one)))
     if any(not _is_pure(body, one) for one in helpers):
         return Refusal("a declaration in front of the guard does more than compute a value")
     return _classify(body, found, work.bounds, helpers, work.work)
@@ -200,7 +198,7 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
 def _new_lines(context: RewriteContext, found: _Plan, tile: int, rows: int) -> list[str]:
     body, unit = found.body, context.unit
     taken = set(all_names(unit))
-    step = unused_name("j", {name for name in names_in(body.body)})
+    step = unused_name("j", names_in(body.body))
     tiles = {}
     lines = _leading_comments(context, found)
     for access in found.staged:
@@ -252,12 +250,10 @@ def _phase(
 
 def _needed(found: _Plan, work: list[str]) -> list[Node]:
     """The declarations in front of the guard that a phase's work uses, also by way of one another."""
-    from optiml_core.rewrites.syntax import names_in_text
-
     wanted = set().union(*(names_in_text(text) for text in work)) | {
         name for bound in found.bounds for name in names_in_text(bound.limit)
     }
-    chosen = []
+    chosen: list[Node] = []
     for helper in reversed(found.helpers):
         if any(variable.name in wanted for variable in declared_variables(helper)):
             chosen.insert(0, helper)
@@ -271,14 +267,12 @@ def _plain(kind: str) -> str:
 
 def _leading_comments(context: RewriteContext, found: _Plan) -> list[str]:
     """Comments at the top of the body up to the work stay at the top."""
-    comments = []
-    end = found.work[0].start_byte
-    for node in walk_types(found.body.body, "comment"):
-        if statements_of(found.body.body)[0].start_byte < node.start_byte < end:
-            comments.append(source_text(context.unit, node.start_byte, node.end_byte).strip())
-    return comments
+    start, end = statements_of(found.body.body)[0].start_byte, found.work[0].start_byte
+    return [
+        source_text(context.unit, node.start_byte, node.end_byte).strip()
+        for node in walk_types(found.body.body, "comment")
+        if start < node.start_byte < end
+    ]
 
 
 REWRITE = Rewrite("shared-tile-transpose", ("uncoalesced-access",), options, apply)
-
-__all__ = ["REWRITE", "apply", "options", "text_of"]

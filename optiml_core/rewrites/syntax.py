@@ -187,9 +187,7 @@ def assignment_of(node: Node) -> Assignment | None:
     if node.type == "assignment_expression":
         return Assignment(unwrap(field(node, "left")), operator_of(node), field(node, "right"), node)
     if node.type == "update_expression":
-        return Assignment(
-            unwrap(field(node, "argument")), "+=" if operator_of(node) == "++" else "-=", None, node
-        )
+        return Assignment(unwrap(field(node, "argument")), "+=" if operator_of(node) == "++" else "-=", None, node)
     return None
 
 

@@ -9,16 +9,13 @@ from tree_sitter import Node
 
 from optiml_core.rewrites.context import Refusal
 from optiml_core.rewrites.kernel_body import KernelBody, barriers_in, returns_in
-from optiml_core.rewrites.polynomials import Polynomial, add, atom, multiply, subtract
+from optiml_core.rewrites.polynomials import Polynomial, add, atom, multiply
 from optiml_core.rewrites.syntax import (
     assignments_in,
     conjuncts,
-    declared_variables,
     disjuncts,
     field,
-    names_in,
     operator_of,
-    squeeze,
     statements_of,
     text_of,
     unwrap,
@@ -205,33 +202,9 @@ def side_effect_free(node: Node) -> bool:
     return next(assignments_in(node), None) is None
 
 
-def difference(first: Polynomial, second: Polynomial) -> Polynomial:
-    return subtract(first, second)
-
-
 def mapping_of_axes(found: Mapping[str, Coordinate]) -> dict[str, Coordinate]:
     """Coordinates by axis; the first name of an axis wins."""
     by_axis: dict[str, Coordinate] = {}
     for coordinate in found.values():
         by_axis.setdefault(coordinate.axis, coordinate)
     return by_axis
-
-
-__all__ = [
-    "Bound",
-    "Coordinate",
-    "GuardedWork",
-    "bound_of",
-    "coordinates",
-    "covers",
-    "declared_variables",
-    "escape_of",
-    "global_index",
-    "guarded_work",
-    "has_barrier",
-    "has_early_exit",
-    "invariant",
-    "mapping_of_axes",
-    "side_effect_free",
-    "squeeze",
-]
