@@ -227,12 +227,18 @@ def _host(expression: Expression, name_text: Callable[[str], str], level: int) -
             return str(value)
         case Name(text):
             code = name_text(text)
-            return code if level == 0 or is_primary(code) else f"({code})"
+            if level == 0 or is_primary(code):
+                return code
+            own = parse_expression(code)
+            if not isinstance(own, Failure) and write_expression(own).replace(" ", "") == "".join(code.split()):
+                return _host(own, lambda name: name, level)
+            return f"({code})"
         case Negation(operand):
             return "-" + _host(operand, name_text, 4)
         case Call("ceil_div", (above, below)):
-            less = simplify(Binary("-", below, ONE))
-            return _host(Binary("/", Binary("+", above, less), below), name_text, level)
+            if isinstance(below, Number):
+                return _host(Binary("/", Binary("+", above, Number(below.value - 1)), below), name_text, level)
+            return _host(Binary("/", Binary("-", Binary("+", above, below), ONE), below), name_text, level)
         case Call(function, arguments):
             first, *others = arguments
             folded = _host(first, name_text, 0)

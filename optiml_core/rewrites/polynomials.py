@@ -16,9 +16,6 @@ from tree_sitter import Node
 
 from optiml_core.rewrites.syntax import arguments_of, called_name, field, operator_of, squeeze, text_of, unwrap
 
-_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-
-
 _INTEGER_CASTS = frozenset({
     "int", "unsigned", "unsignedint", "uint", "long", "longlong", "unsignedlong", "unsignedlonglong", "size_t",
     "ssize_t", "ptrdiff_t", "int32_t", "uint32_t", "int64_t", "uint64_t",
