@@ -229,9 +229,9 @@ def _host(expression: Expression, name_text: Callable[[str], str], level: int) -
             code = name_text(text)
             if level == 0 or is_primary(code):
                 return code
-            own = parse_expression(code)
-            if not isinstance(own, Failure) and write_expression(own).replace(" ", "") == "".join(code.split()):
-                return _host(own, lambda name: name, level)
+            parsed = parse_expression(code)
+            if not isinstance(parsed, Failure) and write_expression(parsed).replace(" ", "") == "".join(code.split()):
+                return _host(parsed, lambda name: name, level)
             return f"({code})"
         case Negation(operand):
             return "-" + _host(operand, name_text, 4)
