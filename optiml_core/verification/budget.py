@@ -150,8 +150,8 @@ def member_reference(
         reference = np.where(np.isfinite(reference), reference, values[0])
         comparable = np.isfinite(values[0]) & ~kept
         scale = _scale(reference, comparable, expected.dtype.name)
-        spread = np.zeros(expected.size, wide)
-        errors = np.zeros(expected.size, wide)
+        spread: Reals = np.zeros(expected.size, wide)
+        errors: Reals = np.zeros(expected.size, wide)
         for run in values:
             errors = np.fmax(errors, _finite(np.abs(run - reference) / scale))
         for run in moved:

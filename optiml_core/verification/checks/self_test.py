@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from optiml_core.device.protocol import Array
-from optiml_core.verification.buffers import POISON_PATTERNS, UNIT_ROUNDOFF, bits_differ, filled, is_inexact
 from optiml_core.verification.budget import MemberReference
+from optiml_core.verification.buffers import POISON_PATTERNS, UNIT_ROUNDOFF, bits_differ, filled, is_inexact
 from optiml_core.verification.checks import error_budget, non_finite, outputs
 from optiml_core.verification.references import Observation, Reference, members_of
 
