@@ -1,4 +1,4 @@
-"""Buffers as arrays: scalar members, bit patterns, poison, wider types, inputs moved by one unit in the last place.
+"""Buffers as arrays: scalar members, bit patterns, poison, inputs moved by one unit in the last place.
 
 Every function returns new arrays; contents that were given are never written to, because the original's runs,
 the shadow's and the candidate's start from the same ones.
@@ -37,15 +37,6 @@ SMALLEST_NORMAL: Mapping[str, float] = {
     "bfloat16": 2.0**-126,
     "float8_e4m3fn": 2.0**-6,
     "float8_e5m2": 2.0**-14,
-}
-
-_WIDER: Mapping[str, npt.DTypeLike] = {
-    "float64": np.longdouble,
-    "float32": np.float64,
-    "float16": np.float64,
-    "bfloat16": np.float64,
-    "float8_e4m3fn": np.float64,
-    "float8_e5m2": np.float64,
 }
 
 _EXTENDED = tuple(np.dtype(kind) for kind in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
@@ -102,32 +93,6 @@ def poisoned(contents: Contents, names: Iterable[str], pattern: int) -> Contents
             name: filled(array, pattern) if name in chosen else array for name, array in contents.buffers.items()
         },
     )
-
-
-def wider_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The shadow's dtype: float32 and narrower become float64, float64 becomes long double, structs by member."""
-    if dtype.fields is None:
-        if dtype.subdtype is not None:
-            base, shape = dtype.subdtype
-            return np.dtype((wider_dtype(base), shape))
-        return np.dtype(_WIDER.get(dtype.name, dtype))
-    return np.dtype([(name, wider_dtype(dtype.fields[name][0])) for name in dtype.names or ()], align=True)
-
-
-def widened_array(array: AnyArray) -> AnyArray:
-    """The same values in the shadow's dtype; exact, since every value of the narrow type exists in the wide one."""
-    target = wider_dtype(array.dtype)
-    if array.dtype.fields is None:
-        return array.astype(target)
-    wide = np.zeros(array.shape, target)
-    for name in array.dtype.names or ():
-        wide[name] = widened_array(array[name])
-    return wide
-
-
-def widened_contents(contents: Contents) -> Contents:
-    """The same values for the shadow's run."""
-    return evolve(contents, buffers={name: widened_array(array) for name, array in contents.buffers.items()})
 
 
 def moved_by_one_unit(array: AnyArray, random: np.random.Generator) -> AnyArray:
