@@ -1,1 +1,6 @@
-"""The CPU emulator for CUDA kernels: the device of every machine without a GPU."""
+"""Runs kernels on the CPU, sees every access, checks and counts. See docs/emulator.md."""
+
+from optiml_core.device.emulator.device import EmulatorDevice
+from optiml_core.device.emulator.sandbox import SandboxStatus
+
+__all__ = ["EmulatorDevice", "SandboxStatus"]

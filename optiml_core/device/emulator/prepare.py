@@ -34,12 +34,19 @@ def prepare_source(
     uses for it. kernel: qualified name. Returns a Failure("unsupported", line=...) for what the
     emulator cannot run.
     """
-    if widened:
-        return Failure("unsupported", "the widened build is not there yet", file=file)
-    body = _INCLUDE.sub("", text)
-    body = _EXTERN_SHARED.sub(_pointer_for_extern_shared, body)
+    body = prepare_body(text, widened)
+    if isinstance(body, Failure):
+        return body
     name = kernel if not template_arguments else f"{kernel}<{', '.join(template_arguments)}>"
     return PreparedSource(f'#line 1 "{file}"\n{body}\n{entry_point(name)}', file)
+
+
+def prepare_body(text: str, widened: bool = False) -> str | Failure:
+    """The slice alone, line for line, made ready for g++ with the shim in front: no entry point, no #line."""
+    if widened:
+        return Failure("unsupported", "the widened build is not there yet")
+    body = _INCLUDE.sub("", text)
+    return _EXTERN_SHARED.sub(_pointer_for_extern_shared, body)
 
 
 def entry_point(name: str) -> str:

@@ -1,0 +1,118 @@
+"""A private folder for compiled objects, whose files are believed only if we wrote them.
+
+A file planted in a cache would run as our own compiled code, so the folder must belong to this user
+and be closed to others (mode 0700), and every file carries a keyed hash (HMAC-SHA-256) whose key lies
+in the same folder, readable by this user only. What fails the check is treated as absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import platformdirs
+
+_TAG_BYTES = 32
+
+
+def _is_private(path: Path) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+
+
+class BuildCache:
+    """``get`` and ``put`` of named byte strings in a private folder. Usable from several threads and processes."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Opens ``folder`` (default: below the user's cache folder). If it is not private, a fresh temporary
+        one is used and ``note`` says why."""
+        self.note = ""
+        self.folder = folder or Path(platformdirs.user_cache_path("optiml")) / "emulator"
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                self.folder.mkdir(mode=0o700)
+            private = _is_private(self.folder)
+        except OSError:
+            private = False
+        if not private:
+            self.note = (
+                f"{self.folder} is not a private folder of this user, so compiled kernels are kept in a temporary one"
+            )
+            self.folder = Path(tempfile.mkdtemp(prefix="optiml-emulator-"))
+        self._key = self._read_key()
+
+    def _read_key(self) -> bytes:
+        path = self.folder / "key"
+        for _ in range(2):
+            with contextlib.suppress(OSError):
+                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                with os.fdopen(descriptor, "rb") as file:
+                    status = os.fstat(file.fileno())
+                    key = file.read(_TAG_BYTES + 1)
+                if len(key) == _TAG_BYTES and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
+                    return key
+                path.unlink()
+            # Written under another name and linked, so that two processes that start at once agree on one key.
+            handle, name = tempfile.mkstemp(dir=self.folder)
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(_TAG_BYTES))
+            with contextlib.suppress(FileExistsError):
+                os.link(name, path)
+            os.unlink(name)
+        return secrets.token_bytes(_TAG_BYTES)  # nothing old is believed then, which is slow but safe
+
+    def _tag(self, name: str, data: bytes) -> bytes:
+        return hmac.new(self._key, name.encode() + b"\0" + data, hashlib.sha256).digest()
+
+    def path(self, name: str) -> Path:
+        """Where ``name`` lies: its data, followed by the keyed hash in a file of its own (``.tag``)."""
+        return self.folder / name
+
+    def get(self, name: str) -> bytes | None:
+        """The bytes put under ``name``, or None if there are none or they are not ours."""
+        try:
+            descriptor = os.open(self.path(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                data = file.read()
+            tag = self.path(name + ".tag").read_bytes()
+        except OSError:
+            return None
+        return data if hmac.compare_digest(tag, self._tag(name, data)) else None
+
+    def put(self, name: str, data: bytes, executable: bool = False) -> Path:
+        """Stores ``data`` under ``name`` and returns its path. Raises OSError when it cannot be written."""
+        for target, content in ((name, data), (name + ".tag", self._tag(name, data))):
+            handle, temporary = tempfile.mkstemp(dir=self.folder)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.chmod(temporary, 0o700 if executable and target == name else 0o600)
+            os.replace(temporary, self.path(target))
+        return self.path(name)
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Only one process (or thread) at a time builds ``name``."""
+        descriptor = os.open(self.path(name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """An empty folder for one compilation, removed afterwards."""
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix="build-", ignore_cleanup_errors=True) as name:
+            yield Path(name)

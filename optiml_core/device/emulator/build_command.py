@@ -1,0 +1,63 @@
+"""Runs the compiler as a limited child: time, memory, file size, an empty environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from optiml_core.records import Failure
+
+_MEMORY = 4 << 30
+_FILE_BYTES = 256 << 20
+_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}
+_MESSAGE = re.compile(
+    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)$", re.MULTILINE
+)
+
+
+def run_compiler(command: Sequence[str], folder: Path, seconds: float = 20.0, own_file: str = "") -> str | Failure:
+    """Runs ``command`` in ``folder``; its standard output, or a Failure.
+
+    Only messages about ``own_file``'s lines are repeated: a hostile include could quote a foreign file.
+    """
+    try:
+        process = subprocess.Popen(
+            list(command), cwd=folder, env={**_ENVIRONMENT, "TMPDIR": str(folder)}, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    except OSError as error:
+        return Failure("missing-tool", f"{command[0]} could not be started: {error}")
+    with contextlib.suppress(ProcessLookupError):
+        for what, limit in (
+            (resource.RLIMIT_AS, _MEMORY),
+            (resource.RLIMIT_FSIZE, _FILE_BYTES),
+            (resource.RLIMIT_CPU, int(seconds) + 1),
+        ):
+            resource.prlimit(process.pid, what, (limit, limit))
+    try:
+        output, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return Failure("timeout", f"compiling took longer than {seconds:g} s")
+    if process.returncode == 0:
+        return output.decode("utf-8", "replace")
+    return _failure(errors.decode("utf-8", "replace"), own_file)
+
+
+def _failure(errors: str, own_file: str) -> Failure:
+    for match in _MESSAGE.finditer(errors):
+        if not own_file:
+            return Failure("compile-error", match["text"])
+        if os.path.basename(match["file"]) == own_file:
+            return Failure("compile-error", match["text"], line=int(match["line"]), column=int(match["column"] or 1))
+    if own_file:
+        return Failure("compile-error", "g++ does not accept this kernel, and says so about lines that are not its own")
+    return Failure("compile-error", errors.strip()[-400:] or "the compiler failed without a message")

@@ -1,0 +1,254 @@
+"""The emulator as a device: builds variants with g++, runs them in worker processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from attrs import frozen
+
+from optiml_core.device.emulator import worker_wire as wire
+from optiml_core.device.emulator.build import CANDIDATE, Builder, CompiledObject, kernel_expression
+from optiml_core.device.emulator.build_cache import BuildCache
+from optiml_core.device.emulator.build_lines import LineTable
+from optiml_core.device.emulator.build_slice import slice_for_emulator
+from optiml_core.device.emulator.build_symbols import Variable, variables_of
+from optiml_core.device.emulator.device_results import accesses_of, faults_of, metrics_of
+from optiml_core.device.emulator.sandbox import SandboxStatus, probe_sandbox
+from optiml_core.device.emulator.worker import Worker, start_worker
+from optiml_core.device.emulator.worker_layout import fill, guards_intact, lay_out, read_buffers
+from optiml_core.device.protocol import Built, Contents, RunOptions, RunResult
+from optiml_core.records import Failure, Launch, Variant
+from optiml_core.source import SourceFile, parse
+
+_DEFAULT_OPTIONS = RunOptions()
+_IDLE_WORKERS = 8
+_OUTPUT_LIMIT = 64 << 10
+_KEEP_PAYLOAD = 64 << 20
+
+
+@frozen(eq=False)
+class _Loaded:
+    """A build with what every run of it needs."""
+
+    compiled: CompiledObject
+    variables: tuple[Variable, ...]
+    lines: LineTable
+    model_written: bool
+
+
+class EmulatorDevice:
+    """Runs variants on the CPU. Usable from several threads; each run has a worker process of its own.
+
+    A worker has one object loaded and is kept for the next run of the same build, so that a build's
+    launches see the module variables that earlier ones left behind, as on a GPU, but never the same
+    addresses. ``cache_folder`` holds compiled objects (default: below the user's cache folder).
+    """
+
+    def __init__(self, cache_folder: Path | None = None) -> None:
+        self._builder = Builder(BuildCache(cache_folder))
+        self._lock = threading.Lock()
+        self._loaded: dict[str, _Loaded] = {}
+        self._idle: list[tuple[str, Worker]] = []
+        self._sequence = itertools.count(1)
+        self._spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="optiml-emulator")
+        self._empty_folder = tempfile.TemporaryDirectory(prefix="optiml-empty-")
+        self._owner = os.getpid()
+        self._sandbox: SandboxStatus | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        return "emulator"
+
+    def sandbox_status(self) -> SandboxStatus | Failure:
+        """Whether this system fences workers in. A Failure where the worker cannot even be built."""
+        toolbox = self._builder.toolbox()
+        if isinstance(toolbox, Failure):
+            return toolbox
+        with self._lock:
+            if self._sandbox is None:
+                self._sandbox = probe_sandbox(toolbox.worker, Path(self._empty_folder.name))
+            return self._sandbox
+
+    def build(self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False) -> Built | Failure:
+        """Compiles the variant's kernel with its access hooks; see :class:`optiml_core.device.protocol.Device`."""
+        unit = parse(SourceFile(variant.file, variant.data))
+        kernel = unit.kernel(variant.kernel)
+        if kernel is None:
+            return Failure("bad-input", f"{variant.file} has no kernel {variant.kernel}", variant.file)
+        expression = kernel_expression(kernel.qualified, template_arguments)
+        if isinstance(expression, Failure):
+            return expression
+        text = slice_for_emulator(unit, kernel)
+        compiled = self._builder.compile(text, expression, variant.flags, widened)
+        if isinstance(compiled, Failure):
+            return _in_file(compiled, variant.file)
+        with self._lock:
+            if compiled.digest not in self._loaded:
+                model_written = any(step.proposer != "rewrites" for step in variant.steps)
+                self._loaded[compiled.digest] = _Loaded(
+                    compiled, variables_of(compiled.elf), LineTable(compiled.path, CANDIDATE), model_written
+                )
+        return Built(compiled.digest, variant, None, widened)
+
+    def run(
+        self, built: Built, launch: Launch, contents: Contents, options: RunOptions = _DEFAULT_OPTIONS
+    ) -> RunResult | Failure:
+        """Runs one launch in a worker; see :class:`optiml_core.device.protocol.Device`."""
+        loaded = self._loaded.get(built.token)
+        if loaded is None:
+            return Failure("bad-input", "this build does not belong to this device")
+        worker = self._take(built, loaded, options)
+        if isinstance(worker, Failure):
+            return worker
+        try:
+            result = self._run_in(worker, loaded, launch, contents, options)
+        except BaseException:
+            worker.close()
+            raise
+        if isinstance(result, Failure) and result.kind not in ("bad-input", "unsupported"):
+            worker.close()
+        else:
+            self._give_back(built.token, worker)
+        return result if isinstance(result, RunResult) else _in_file(result, built.variant.file)
+
+    def _run_in(
+        self, worker: Worker, loaded: _Loaded, launch: Launch, contents: Contents, options: RunOptions
+    ) -> RunResult | Failure:
+        layout = lay_out(launch, contents, options, loaded.compiled.parameters, loaded.variables, worker.runs)
+        if isinstance(layout, Failure):
+            return layout
+        problem = fill(worker.arena, layout, launch, contents, options)
+        if problem is not None:
+            return problem
+        request = wire.Request(
+            sequence=next(self._sequence) & 0xFFFFFFFF, grid=launch.grid, block=launch.block,
+            dynamic_shared=launch.shared, lockstep=options.counts, races=options.checks, initialisation=options.checks,
+            traffic=False, poison=options.poison, schedule=options.schedule, steps=options.steps,
+            output_limit=_OUTPUT_LIMIT, shared_limit=0, memory_limit=options.memory, parameters=layout.parameters,
+            ranges=layout.ranges, fills=layout.fills, read_backs=layout.read_backs,
+            blocks=np.array(options.blocks if options.blocks is not None else (), np.uint32),
+        )  # fmt: skip
+        reply = worker.run(request, options.seconds)
+        if isinstance(reply, Failure):
+            return reply
+        base = worker.module_base
+        size = max((s.address + s.size for s in loaded.compiled.elf.sections), default=0)
+
+        if reply.state == wire.CRASHED:
+            line = loaded.lines.lines([reply.crash_pc - base + 1]).get(reply.crash_pc - base + 1)
+            return _crash(reply, line)
+        if reply.status == wire.NO_MEMORY:
+            return Failure("out-of-memory", f"the emulator needs more than {options.memory >> 20} MiB for this launch")
+        pcs = {
+            int(pc) - base
+            for table, names in ((reply.sites, ("pc",)), (reply.reports, ("pc", "pc2")))
+            for n in names
+            for pc in table[n]
+        }
+        lines = loaded.lines.lines(pc for pc in pcs if 0 < pc < size)
+        result = RunResult(
+            read_buffers(worker.arena, layout, contents),
+            faults_of(reply, launch.grid, launch.block, lambda pc: lines.get(pc - base), layout.numbers),
+            guards_intact(worker.arena, layout, options),
+            accesses_of(reply, lambda pc: lines.get(pc - base), layout.numbers) if options.counts else (),
+            metrics_of(reply), reply.cpu_seconds, reply.text.decode("utf-8", "replace"),
+        )  # fmt: skip
+        if layout.end > _KEEP_PAYLOAD:
+            worker.arena.release_payload()
+        return result
+
+    def _take(self, built: Built, loaded: _Loaded, options: RunOptions) -> Worker | Failure:
+        if self._closed or os.getpid() != self._owner:
+            return Failure("refused", "this emulator device is closed")
+        with self._lock:
+            for index in range(len(self._idle) - 1, -1, -1):
+                token, worker = self._idle[index]
+                if token == built.token and worker.memory == options.memory:
+                    del self._idle[index]
+                    return worker
+        return self._start(loaded, options.memory)
+
+    def _start(
+        self, loaded: _Loaded, memory: int, reserve: wire.Request | None = None, tile: int = -1
+    ) -> Worker | Failure:
+        toolbox = self._builder.toolbox()
+        status = self.sandbox_status()
+        if isinstance(toolbox, Failure):
+            return toolbox
+        if isinstance(status, Failure):
+            return status
+        if not status.available and loaded.model_written:
+            return Failure(
+                "sandbox-missing",
+                f"an edit written by a model is not run without the sandbox: {status.detail}",
+                cure=status.cure,
+            )
+        return start_worker(
+            self._spawner, toolbox.worker, Path(self._empty_folder.name), loaded.compiled.data,
+            fenced=status.available, memory=memory, reserve=reserve, tile=tile,
+        )  # fmt: skip
+
+    def _give_back(self, token: str, worker: Worker) -> None:
+        surplus: list[Worker] = []
+        with self._lock:
+            if self._closed:
+                surplus.append(worker)
+            else:
+                self._idle.append((token, worker))
+                while len(self._idle) > _IDLE_WORKERS:
+                    surplus.append(self._idle.pop(0)[1])
+        for old in surplus:
+            old.close()
+
+    def forget(self, built: Built) -> None:
+        """Ends the idle workers of ``built``: its next run starts from the module's initial state."""
+        with self._lock:
+            mine = [worker for token, worker in self._idle if token == built.token]
+            self._idle = [(token, worker) for token, worker in self._idle if token != built.token]
+        for worker in mine:
+            worker.close()
+
+    def close(self) -> None:
+        """Ends the worker processes. Safe to call twice."""
+        with self._lock:
+            self._closed = True
+            workers = [worker for _, worker in self._idle]
+            self._idle = []
+        if os.getpid() != self._owner:
+            return
+        for worker in workers:
+            worker.close()
+        self._spawner.shutdown()
+        self._empty_folder.cleanup()
+
+    def __enter__(self) -> EmulatorDevice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _in_file(failure: Failure, file: str) -> Failure:
+    from attrs import evolve
+
+    return evolve(failure, file=file) if failure.line is not None and failure.file is None else failure
+
+
+def _crash(reply: wire.Reply, line: int | None) -> Failure:
+    import signal
+
+    try:
+        name = signal.Signals(reply.signal).name
+    except ValueError:
+        name = f"signal {reply.signal}"
+    where = f" at address 0x{reply.crash_address:x}" if name in ("SIGSEGV", "SIGBUS") else ""
+    what = "divides an integer by zero" if name == "SIGFPE" else f"ended the emulator's worker by {name}{where}"
+    return Failure("crash", f"the kernel {what}", line=line)

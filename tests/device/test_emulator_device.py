@@ -1,0 +1,253 @@
+"""EmulatorDevice from text to results: plain kernels, their faults, their counts, their failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from optiml_core.device.emulator import EmulatorDevice
+from optiml_core.device.protocol import Array, Built, Contents, RunOptions, RunResult
+from optiml_core.records import (
+    BufferArgument,
+    BufferContent,
+    Failure,
+    Launch,
+    ScalarArgument,
+    Step,
+    StructField,
+    Variant,
+)
+from optiml_core.source import element_type_of
+
+ADD = """
+#include <cstdio>
+__global__ void add(const float* a, const float* b, float* c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i] + b[i];
+}
+int main() { add<<<1, 1>>>(nullptr, nullptr, nullptr, 0); printf("host\\n"); }
+"""
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[EmulatorDevice]:
+    with EmulatorDevice() as emulator:
+        yield emulator
+
+
+def element(spelling: str) -> Any:
+    found = element_type_of(spelling)
+    assert found is not None, spelling
+    return found
+
+
+def built(device: EmulatorDevice, text: str, kernel: str, *arguments: str, steps: tuple[Step, ...] = ()) -> Built:
+    result = device.build(Variant("kernel.cu", text.encode(), kernel, steps=steps), arguments)
+    assert isinstance(result, Built), result
+    return result
+
+
+def launch_of(
+    buffers: Mapping[str, tuple[str, Array]],
+    scalars: Mapping[str, tuple[str, Any]],
+    grid: int = 1,
+    block: int = 32,
+    **more: Any,
+) -> Launch:
+    arguments = [
+        BufferArgument(name, element(kind), len(array), BufferContent("normal"))
+        for name, (kind, array) in buffers.items()
+    ]
+    values = [ScalarArgument(name, element(kind), value) for name, (kind, value) in scalars.items()]
+    return Launch((grid, 1, 1), (block, 1, 1), more.pop("shared", 0), (*arguments, *values), **more)
+
+
+def ran(device: EmulatorDevice, build: Built, launch: Launch, contents: Contents, **options: Any) -> RunResult:
+    result = device.run(build, launch, contents, RunOptions(**options))
+    assert isinstance(result, RunResult), result
+    return result
+
+
+def add_case(n: int, claimed: int | None = None) -> tuple[Launch, Contents]:
+    random = np.random.default_rng(n)
+    arrays = {name: random.normal(size=n).astype("f4") for name in "ab"} | {"c": np.full(n, np.nan, "f4")}
+    buffers = {name: ("float", array) for name, array in arrays.items()}
+    scalars = {"n": ("int", n if claimed is None else claimed)}
+    return launch_of(buffers, scalars, grid=-(-max(n, 1) // 64), block=64), Contents(arrays)
+
+
+@pytest.mark.parametrize("n", [1, 31, 64, 1000])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_a_plain_kernel_computes_what_numpy_does(device: EmulatorDevice, n: int, offset: int) -> None:
+    launch, contents = add_case(n)
+    result = ran(device, built(device, ADD, "add"), launch, evolve(contents, offset_elements=offset))
+    np.testing.assert_array_equal(result.buffers["c"], contents.buffers["a"] + contents.buffers["b"])
+    np.testing.assert_array_equal(result.buffers["a"], contents.buffers["a"])
+    assert result.faults == ()
+    assert result.guards_intact
+
+
+def test_one_past_the_end_is_a_fault_at_its_line(device: EmulatorDevice) -> None:
+    launch, contents = add_case(100, claimed=101)
+    result = ran(device, built(device, ADD, "add"), launch, contents)
+    fault = result.faults[0]
+    assert (fault.kind, fault.line, fault.block, fault.thread) == ("out-of-bounds", 5, (1, 0, 0), (36, 0, 0))
+    assert fault.buffer in ("a", "b")
+
+
+def test_counts_are_per_line_and_buffer(device: EmulatorDevice) -> None:
+    launch, contents = add_case(256)
+    result = ran(device, built(device, ADD, "add"), launch, contents, counts=True)
+    seen = {(a.line, a.kind, a.buffer): (a.requests, a.sectors, a.bytes) for a in result.accesses}
+    assert seen == {
+        (5, "load", "a"): (8, 32, 1024),
+        (5, "load", "b"): (8, 32, 1024),
+        (5, "store", "c"): (8, 32, 1024),
+    }
+
+
+def test_a_subset_of_the_blocks(device: EmulatorDevice) -> None:
+    launch, contents = add_case(256)
+    result = ran(device, built(device, ADD, "add"), launch, contents, counts=True, blocks=(1, 3))
+    written = ~np.isnan(result.buffers["c"])
+    assert written[64:128].all()
+    assert written[192:].all()
+    assert written.sum() == 128
+
+
+def test_two_runs_use_other_addresses(device: EmulatorDevice) -> None:
+    text = "__global__ void where(float** out, float* x) { out[0] = x; }"
+    build = built(device, text, "where")
+    x = np.zeros(4, "f4")
+    seen = set()
+    for _ in range(3):
+        launch = launch_of({"out": ("unsigned long long", np.zeros(1, "u8")), "x": ("float", x)}, {}, block=1)
+        result = ran(device, build, launch, Contents({"out": np.zeros(1, "u8"), "x": x}))
+        seen.add(int(result.buffers["out"][0]))
+    assert len(seen) == 3
+    assert all(address % 256 == 0 for address in seen)
+
+
+def test_in_place_by_alias(device: EmulatorDevice) -> None:
+    launch, contents = add_case(50)
+    result = ran(device, built(device, ADD, "add"), launch, evolve(contents, aliases={"c": "a"}))
+    np.testing.assert_array_equal(result.buffers["c"], contents.buffers["a"] + contents.buffers["b"])
+    np.testing.assert_array_equal(result.buffers["a"], result.buffers["c"])
+
+
+GLOBALS = """
+namespace weights { __constant__ float table[4]; }
+__device__ int calls;
+__global__ void use(float* out) {
+  out[threadIdx.x] = weights::table[threadIdx.x] * 2;
+  if (threadIdx.x == 0) calls = calls + 1;
+}
+"""
+
+
+def test_globals_are_filled_and_module_state_is_kept(device: EmulatorDevice) -> None:
+    build = built(device, GLOBALS, "use")
+    table = np.array([1, 2, 3, 4], "f4")
+    calls = np.zeros(1, "i4")
+    out = np.zeros(4, "f4")
+    constant = BufferArgument("table", element("float"), 4, BufferContent("normal"))
+    counter = BufferArgument("calls", element("int"), 1, BufferContent("zeros"))
+    launch = launch_of({"out": ("float", out)}, {}, block=4, globals=(constant, counter))
+    result = ran(device, build, launch, Contents({"out": out, "table": table, "calls": calls}))
+    np.testing.assert_array_equal(result.buffers["out"], table * 2)
+    assert result.buffers["calls"][0] == 1
+    assert result.faults == ()
+
+
+TYPES = """
+typedef unsigned char byte;
+struct Shape { int rows; double scale; float2 offset[2]; bool on; };
+enum Mode : short { OFF, ON };
+template <typename Real, int N>
+__global__ void types(double* out, Shape shape, Real r, byte b, Mode mode, bool flag, long long big, float4 v) {
+  out[0] = shape.rows; out[1] = shape.scale; out[2] = shape.offset[1].y; out[3] = shape.on;
+  out[4] = r; out[5] = b; out[6] = mode; out[7] = flag; out[8] = (double)big; out[9] = v.z; out[10] = N;
+}
+"""
+
+
+def test_scalars_of_every_sort(device: EmulatorDevice) -> None:
+    build = built(device, TYPES, "types", "float", "7")
+    out = np.zeros(11)
+    members = (
+        StructField("rows", element("int"), 0),
+        StructField("scale", element("double"), 8),
+        StructField("offset", element("float2"), 16, 2),
+        StructField("on", element("bool"), 32),
+    )
+    shape = evolve(element("double"), spelling="Shape", dtype="", size=40, fields=members)
+    value = {"rows": 3, "scale": 0.25, "offset": [{"x": 1, "y": 2}, {"x": 3, "y": 4}], "on": True}
+    launch = launch_of(
+        {"out": ("double", out)},
+        {"r": ("float", 1.5), "b": ("unsigned char", 200), "mode": ("short", 1), "flag": ("bool", True)}
+        | {"big": ("long long", -(1 << 40)), "v": ("float4", {"x": 1, "y": 2, "z": 3, "w": 4})},
+        block=1,
+    )
+    launch = evolve(
+        launch, arguments=(launch.arguments[0], ScalarArgument("shape", shape, value), *launch.arguments[1:])
+    )
+    result = ran(device, build, launch, Contents({"out": out}))
+    assert result.buffers["out"].tolist() == [3, 0.25, 4, 1, 1.5, 200, 1, 1, -(1 << 40), 3, 7]
+
+
+def test_dynamic_shared_memory_and_barriers(device: EmulatorDevice) -> None:
+    text = """
+    __global__ void reverse(int* x) {
+      extern __shared__ int line[];
+      line[threadIdx.x] = x[threadIdx.x];
+      __syncthreads();
+      x[threadIdx.x] = line[blockDim.x - 1 - threadIdx.x];
+    }"""
+    x = np.arange(96, dtype="i4")
+    launch = launch_of({"x": ("int", x)}, {}, block=96, shared=96 * 4)
+    result = ran(device, built(device, text, "reverse"), launch, Contents({"x": x}))
+    np.testing.assert_array_equal(result.buffers["x"], x[::-1])
+    assert result.faults == ()
+
+
+BAD_TEXTS = {
+    "type error": ("__global__ void k(float* x) {\n  x[0] = nothing;\n}", "compile-error", 2),
+    "missing kernel": ("__global__ void other(float* x) {}", "bad-input", None),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TEXTS)
+def test_bad_text_is_a_failure_with_its_line(device: EmulatorDevice, name: str) -> None:
+    text, kind, line = BAD_TEXTS[name]
+    failure = device.build(Variant("kernel.cu", text.encode(), "k"))
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.line) == (kind, line)
+
+
+BAD_LAUNCHES = {
+    "too few arguments": lambda launch, contents: (evolve(launch, arguments=launch.arguments[:3]), contents),
+    "a scalar for a pointer": lambda launch, contents: (
+        evolve(launch, arguments=(launch.arguments[3], *launch.arguments[1:3], launch.arguments[3])),
+        contents,
+    ),
+    "a buffer for a scalar": lambda launch, contents: (
+        evolve(launch, arguments=(*launch.arguments[:3], launch.arguments[0])),
+        contents,
+    ),
+    "missing contents": lambda launch, contents: (launch, Contents({"a": contents.buffers["a"]})),
+    "alias of nothing": lambda launch, contents: (launch, evolve(contents, aliases={"a": "z"})),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LAUNCHES)
+def test_a_launch_that_does_not_fit_is_bad_input(device: EmulatorDevice, name: str) -> None:
+    build = built(device, ADD, "add")
+    launch, contents = BAD_LAUNCHES[name](*add_case(10))
+    failure = device.run(build, launch, contents)
+    assert isinstance(failure, Failure), failure
+    assert failure.kind == "bad-input"
+    ran(device, build, *add_case(10))  # the device stays usable
