@@ -1,0 +1,292 @@
+"""The error budget: how far a candidate's floating-point outputs may lie from the original's.
+
+The measure is relative to the *shadow*, the original run in a wider type. With v a value, s its shadow and u the
+unit roundoff of the output's type:
+
+    e = |v - s| / max(|s|, 1e-3 * median |s| of the buffer, smallest normal number)
+    pass: max e <= max(4 * the original's, 8 u, 2 * its conditioning)
+          rms e <= max(2 * the original's, 2 u, its conditioning)
+
+The conditioning is the original's own spread, in the same measure, when its inputs move by one unit in the last
+place: a legal change of summation order on cancelling data stays within it, a narrower accumulator does not (Higham,
+"Accuracy and Stability of Numerical Algorithms", 2nd ed., sections 1.6 and 4.2). Errors are pooled per buffer and
+value family. The median is taken over non-zero elements, since many buffers are mostly padding.
+
+Elements at which the original has no stable digits (a rounding step flips a comparison, or all digits cancel) would
+loosen the pool for all others. They are taken out of it and judged one by one: the candidate must lie near the
+interval that the original's own runs span there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from optiml_core.device.protocol import Array
+from optiml_core.verification.buffers import (
+    SMALLEST_NORMAL,
+    UNIT_ROUNDOFF,
+    BoolMask,
+    as_real,
+    bit_patterns,
+    bits_differ,
+    is_inexact,
+)
+
+Reals = npt.NDArray[Any]  # float64, or long double for double kernels
+
+# The constants of the budget. Ours: tuned on the mutants in tests/verification/kernels, never on one kernel.
+MAXIMUM_FACTOR = 4.0
+MAXIMUM_UNITS = 8.0
+MAXIMUM_CONDITIONING = 2.0
+RMS_FACTOR = 2.0
+RMS_UNITS = 2.0
+RMS_CONDITIONING = 1.0
+SMALL_SHADOW = 1e-3
+# From this relative error on, an element of the original has no digits that a comparison could rest on.
+UNSTABLE_ERROR = 2.0**-6
+UNSTABLE_UNITS = 64.0
+# How far outside the interval of the original's own values an unstable element may lie, in widths of that interval.
+UNSTABLE_MARGIN = 2.0
+
+
+@frozen
+class Pool:
+    """Errors of many elements: the largest, the sum of squares, how many."""
+
+    maximum: float = 0.0
+    sum_of_squares: float = 0.0
+    count: int = 0
+
+    @property
+    def rms(self) -> float:
+        return float(np.sqrt(self.sum_of_squares / self.count)) if self.count else 0.0
+
+    def merged(self, other: Pool) -> Pool:
+        return Pool(
+            max(self.maximum, other.maximum), self.sum_of_squares + other.sum_of_squares, self.count + other.count
+        )
+
+
+def pool_of(errors: Reals) -> Pool:
+    """The pool of an array of errors."""
+    if errors.size == 0:
+        return Pool()
+    narrow = errors.astype(np.float64)
+    return Pool(float(narrow.max()), float(np.square(narrow).sum()), int(narrow.size))
+
+
+@frozen
+class Budget:
+    """What a candidate's pooled errors may reach."""
+
+    maximum: float
+    rms: float
+
+
+def budget_for(original: Pool, conditioning: Pool, roundoff: float) -> Budget:
+    """The rule of this module's head for the original's errors, its conditioning and u = ``roundoff``."""
+    return Budget(
+        max(MAXIMUM_FACTOR * original.maximum, MAXIMUM_UNITS * roundoff, MAXIMUM_CONDITIONING * conditioning.maximum),
+        max(RMS_FACTOR * original.rms, RMS_UNITS * roundoff, RMS_CONDITIONING * conditioning.rms),
+    )
+
+
+@frozen
+class MemberReference:
+    """What is expected of one scalar member of one buffer, from the original's own runs.
+
+    All arrays are flat and of one length. ``kept`` marks elements that the original never wrote. ``scale`` is the
+    denominator of e, ``shadow`` its reference (the original itself where no shadow exists); both are None for exact
+    types. ``pooled`` marks elements that count for the budget, ``unstable`` those judged by ``low`` and ``high``.
+    """
+
+    name: str
+    dtype: str
+    initial: Array
+    expected: Array
+    kept: BoolMask
+    shadow: Reals | None = None
+    scale: Reals | None = None
+    pooled: BoolMask | None = None
+    unstable: BoolMask | None = None
+    low: Reals | None = None
+    high: Reals | None = None
+    original_errors: Pool = Pool()
+    conditioning: Pool = Pool()
+
+    @property
+    def roundoff(self) -> float:
+        return UNIT_ROUNDOFF.get(self.dtype, 0.0)
+
+
+def member_reference(
+    name: str,
+    initial: Array,
+    runs: Sequence[Array],
+    shadow: Array | None,
+    perturbed_runs: Sequence[Array],
+    kept: BoolMask,
+) -> MemberReference:
+    """Joins the original's runs of one member into its reference.
+
+    ``runs``: outputs of the original on the same contents (other schedules), the first one being the expected one.
+    ``perturbed_runs``: outputs after the inputs moved by one unit in the last place. All flat, one dtype; ``shadow``
+    flat in the wider type or None.
+    """
+    expected = runs[0]
+    if not is_inexact(expected.dtype):
+        return MemberReference(name, expected.dtype.name, initial, expected, kept)
+    wide = np.longdouble if expected.dtype.name == "float64" else np.float64
+    values = [as_real(run, wide) for run in runs]
+    moved = [as_real(run, wide) for run in perturbed_runs]
+    reference = values[0] if shadow is None else shadow.astype(wide)
+    with np.errstate(all="ignore"):
+        # Where only the original or only the shadow overflows, the original is the reference.
+        reference = np.where(np.isfinite(reference), reference, values[0])
+        comparable = np.isfinite(values[0]) & ~kept
+        scale = _scale(reference, comparable, expected.dtype.name)
+        spread: Reals = np.zeros(expected.size, wide)
+        errors: Reals = np.zeros(expected.size, wide)
+        for run in values:
+            errors = np.fmax(errors, _finite(np.abs(run - reference) / scale))
+        for run in moved:
+            spread = np.fmax(spread, _finite(np.abs(run - values[0]) / scale))
+        limit = max(UNSTABLE_ERROR, UNSTABLE_UNITS * UNIT_ROUNDOFF[expected.dtype.name])
+        unstable = comparable & ((errors > limit) | (spread > limit))
+        pooled = comparable & ~unstable
+        low, high = values[0], values[0]
+        for run in [reference, *values[1:], *moved]:
+            low, high = np.fmin(low, run), np.fmax(high, run)
+        conditioning = Pool()
+        for run in moved:
+            conditioning = conditioning.merged(pool_of(_finite(np.abs(run - values[0]) / scale)[pooled]))
+    return MemberReference(
+        name=name,
+        dtype=expected.dtype.name,
+        initial=initial,
+        expected=expected,
+        kept=kept,
+        shadow=reference,
+        scale=scale,
+        pooled=pooled,
+        unstable=unstable,
+        low=low,
+        high=high,
+        original_errors=pool_of(errors[pooled]),
+        conditioning=conditioning,
+    )
+
+
+def _scale(reference: Reals, comparable: BoolMask, dtype: str) -> Reals:
+    """The denominator of e for every element."""
+    magnitudes: Reals = np.abs(reference)
+    typical = magnitudes[comparable & (magnitudes > 0)]
+    floor = SMALL_SHADOW * np.median(typical) if typical.size else 0.0
+    scale: Reals = np.maximum(magnitudes, max(float(floor), SMALLEST_NORMAL[dtype]))
+    return scale
+
+
+def _finite(errors: Reals) -> Reals:
+    """Errors with NaN (a non-finite value on either side, judged elsewhere) counted as 0."""
+    return np.where(np.isfinite(errors), errors, 0)
+
+
+@frozen
+class MemberComparison:
+    """A candidate's values of one member against its reference: how many elements break which rule, the first of
+    each with its values, and the errors that go into the pool."""
+
+    name: str
+    kept_changed: int = 0
+    non_finite: int = 0
+    exact: int = 0
+    unstable: int = 0
+    first: Mapping[str, str] = {}
+    errors: Pool = Pool()
+    worst: str = ""
+    worst_units: float = 0.0  # the largest distance from the original in units in the last place
+
+
+def compare_member(reference: MemberReference, values: Array, ignore_nan: bool = False) -> MemberComparison:
+    """Compares flat ``values`` of a candidate with the reference.
+
+    ``ignore_nan`` (the opt-in ``nan``) skips elements at which either side is not a finite number.
+    """
+    first: dict[str, str] = {}
+    moved = bits_differ(values, reference.initial) & reference.kept
+    kept_changed = _count(moved, "kept_changed", first, reference, values)
+    if reference.shadow is None or reference.scale is None or reference.pooled is None:
+        wrong = bits_differ(values, reference.expected) & ~reference.kept
+        return MemberComparison(
+            reference.name, kept_changed, exact=_count(wrong, "exact", first, reference, values), first=first
+        )
+    wide = reference.shadow.dtype
+    mine, theirs = as_real(values, wide), as_real(reference.expected, wide)
+    with np.errstate(all="ignore"):
+        finite_mine, finite_theirs = np.isfinite(mine), np.isfinite(theirs)
+        same_kind = (np.isnan(mine) & np.isnan(theirs)) | (mine == theirs)
+        place = ~(finite_mine & finite_theirs) & ~same_kind & ~reference.kept
+        if ignore_nan:
+            place = np.zeros_like(place)
+        errors = np.abs(mine - reference.shadow) / reference.scale
+        usable = reference.pooled & finite_mine
+        outside = _outside_range(reference, mine) & finite_mine
+    non_finite = _count(place, "non_finite", first, reference, values)
+    unstable = _count(outside, "unstable", first, reference, values)
+    worst, units = "", 0.0
+    if usable.any():
+        index = int(np.argmax(np.where(usable, errors, -1)))
+        worst = _describe(reference, values, index)
+        units = _units_apart(reference.expected, values, usable)
+    return MemberComparison(
+        name=reference.name,
+        kept_changed=kept_changed,
+        non_finite=non_finite,
+        unstable=unstable,
+        first=first,
+        errors=pool_of(errors[usable]),
+        worst=worst,
+        worst_units=units,
+    )
+
+
+def _outside_range(reference: MemberReference, values: Reals) -> BoolMask:
+    """Where an unstable element lies outside the original's own range."""
+    if reference.low is None or reference.high is None or reference.unstable is None:
+        return np.zeros(values.shape, np.bool_)
+    margin = UNSTABLE_MARGIN * (reference.high - reference.low)
+    return np.asarray(reference.unstable & ((values < reference.low - margin) | (values > reference.high + margin)))
+
+
+def _units_apart(expected: Array, values: Array, usable: BoolMask) -> float:
+    """The largest distance in units in the last place: the number of representable values between two numbers."""
+    left, right = bit_patterns(expected[usable]), bit_patterns(values[usable])
+    if left.ndim != 1:
+        return float("nan")
+    return float(np.abs(_ordered(left) - _ordered(right)).max())
+
+
+def _ordered(bits: Array) -> npt.NDArray[np.float64]:
+    """Bit patterns of sign-magnitude numbers mapped to a line on which neighbours differ by 1."""
+    sign = np.uint64(1) << np.uint64(bits.dtype.itemsize * 8 - 1)
+    wide = bits.astype(np.uint64)
+    magnitude = (wide & (sign - np.uint64(1))).astype(np.float64)
+    return np.where(wide & sign, -magnitude, magnitude)
+
+
+def _count(
+    mask: BoolMask, rule: str, first: dict[str, str], reference: MemberReference, values: Array
+) -> int:
+    found = int(np.count_nonzero(mask))
+    if found:
+        first[rule] = _describe(reference, values, int(np.argmax(mask)))
+    return found
+
+
+def _describe(reference: MemberReference, values: Array, index: int) -> str:
+    return f"{reference.name}[{index}] is {values[index]}, the original has {reference.expected[index]}"

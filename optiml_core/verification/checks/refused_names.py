@@ -1,0 +1,164 @@
+"""Names that a candidate may not introduce: what they do is outside what a run on this device can show.
+
+Narrower arithmetic and approximate intrinsics are refused because their harm depends on values that a test may not
+hold; streams, launches, assembly and new headers because they leave the kernel; compiler macros, the clock and the
+processor's number because a candidate could behave differently under test. A name that the original uses is never
+refused. The text is read after comments and strings are gone; everything else is decided by behaviour.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from attrs import frozen
+
+from optiml_core.verification.tokens import Tokens, tokenize
+
+
+@frozen
+class RefusedNames:
+    """A family of names with the reason, and the word of ``--allow`` that permits it, if any does."""
+
+    reason: str
+    pattern: re.Pattern[str]
+    allow: str | None = None
+
+
+_FAMILIES: tuple[RefusedNames, ...] = (
+    RefusedNames(
+        "narrower arithmetic than the original's",
+        re.compile(
+            r"(?:__)?half2?|_Float16|__fp16|(?:__)?nv_bfloat16(?:2)?|__nv_bfloat162?|__bf16|__nv_fp8\w*|__nv_fp4\w*"
+            r"|__(?:float|double)2(?:half|bfloat16)\w*|__floats2half2_rn|__h(?:add|sub|mul|div|fma)2?(?:_\w+)?"
+            r"|make_half2|make_bfloat162"
+        ),
+        "narrower",
+    ),
+    RefusedNames("TF32 arithmetic", re.compile(r"tf32|__float_to_tf32|\w*_tf32\w*"), "tf32"),
+    RefusedNames(
+        "an approximate intrinsic that the original does not use",
+        re.compile(
+            r"__(?:exp|exp10|log|log2|log10|sin|cos|tan|tanh|pow|sincos)f|__fdividef|__frsqrt_approx\w*|__frcp_approx\w*"
+            r"|__[a-z0-9]+_approx\w*|h2?(?:exp|log|sin|cos|rcp|rsqrt|tanh_approx)\w*"
+        ),
+        "fast-math",
+    ),
+    RefusedNames(
+        "arithmetic rounded towards another direction",
+        re.compile(r"__[fd](?:add|sub|mul|ma|div|rcp|sqrt)_r[zud]"),
+    ),
+    RefusedNames("inline assembly", re.compile(r"asm|__asm|__asm__")),
+    RefusedNames("a stream, event or graph", re.compile(r"cuda(?:Stream|Event|Graph)\w*|cu(?:Stream|Event|Graph)\w*")),
+    RefusedNames(
+        "a call of the CUDA runtime from the device",
+        re.compile(r"cuda(?:Launch|Malloc|Free|Memcpy|Memset|Device|Func|Occupancy|CtxReset|GetParameter)\w*"),
+    ),
+    RefusedNames(
+        "the clock, which makes results depend on time",
+        re.compile(r"clock(?:64)?|__nanosleep|globaltimer\w*"),
+    ),
+    RefusedNames(
+        "a compiler's or emulator's own name, by which code could tell where it runs",
+        re.compile(
+            r"__(?:CUDA|NV|NVCC|GNUC|clang|SANITIZE|OPTIML|cuemu|optiml|x86|amd64|LP64|TIME|DATE|TIMESTAMP|FILE|LINE"
+            r"|COUNTER|FUNCTION|PRETTY|has|is_identifier|VA_OPT|INCLUDE|BASE_FILE)\w*|__builtin_\w+|__func__|NDEBUG"
+            r"|OPTIML\w*|CUEMU\w*|cuemu\w*|optiml_\w*|linux|unix|__linux\w*|__unix\w*"
+        ),
+    ),
+    RefusedNames(
+        "an attribute of the host's compiler",
+        re.compile(r"__attribute__|__declspec|__attribute|_Pragma"),
+    ),
+    RefusedNames("token pasting, which hides names", re.compile(r"\#\#")),
+)
+
+_HARMLESS_PRAGMAS = ("unroll", "nounroll", "once")
+_FAST_MATH_FLAG = re.compile(r"--?(?:use_fast_math|ftz=true|prec-div=false|prec-sqrt=false)")
+_DOUBLES = frozenset({"double", "double1", "double2", "double3", "double4"})
+_FLOATS = frozenset({"float", "float1", "float2", "float3", "float4"})
+
+
+def problem(
+    original: str,
+    candidate: str,
+    original_flags: Iterable[str],
+    candidate_flags: Iterable[str],
+    allow: frozenset[str] = frozenset(),
+) -> str | None:
+    """The first name, directive or flag of the candidate that is refused, with the reason; None if there is none.
+
+    ``original`` and ``candidate`` are the texts of the two files' device code.
+    """
+    before, after = tokenize(original), tokenize(candidate)
+    return (
+        _refused_name(before, after, allow)
+        or _refused_directive(before, after)
+        or _dropped_width(before, after, allow)
+        or _refused_flag(original_flags, candidate_flags, allow)
+    )
+
+
+def _words(tokens: Tokens) -> tuple[str, ...]:
+    return (*tokens.code, *(word for directive in tokens.directives for word in directive[1:]))
+
+
+def _refused_name(before: Tokens, after: Tokens, allow: frozenset[str]) -> str | None:
+    known = set(_words(before))
+    for word in dict.fromkeys(_words(after)):
+        if word in known:
+            continue
+        for family in _FAMILIES:
+            if family.pattern.fullmatch(word) and family.allow not in allow:
+                cure = f" (opt in with --allow {family.allow})" if family.allow else ""
+                return f"`{word}`: {family.reason}{cure}"
+    return None
+
+
+def _refused_directive(before: Tokens, after: Tokens) -> str | None:
+    """New headers, pragmas other than unrolling, and conditions on names that the file itself does not define."""
+    known = set(before.directives)
+    defined = {directive[2] for directive in after.directives if directive[1:2] == ("define",) and len(directive) > 2}
+    for directive in after.directives:
+        if directive in known or len(directive) < 2:
+            continue
+        text = " ".join(directive[1:])
+        match directive[1]:
+            case "include" | "include_next" | "import" | "embed":
+                return f"`#{text}`: a header that the original does not include"
+            case "pragma" if len(directive) < 3 or directive[2] not in _HARMLESS_PRAGMAS:
+                return f"`#{text}`: a pragma that the original does not use"
+            case "if" | "ifdef" | "ifndef" | "elif" | "elifdef" | "elifndef":
+                names = [word for word in directive[2:] if word[0].isalpha() or word[0] == "_"]
+                foreign = [name for name in names if name not in defined and name not in ("defined", "true", "false")]
+                if foreign:
+                    return f"`#{text}`: code that depends on `{foreign[0]}`, which the file does not define"
+            case "line":
+                return f"`#{text}`: it moves the lines that findings are reported at"
+            case _:
+                pass
+    return None
+
+
+def _dropped_width(before: Tokens, after: Tokens, allow: frozenset[str]) -> str | None:
+    """Code that computed in double and no longer names it, or now names float, has become narrower, whatever its
+    outputs look like."""
+    if "narrower" in allow or not _mentions(before, _DOUBLES):
+        return None
+    if not _mentions(after, _DOUBLES):
+        return "the original computes in `double`, the candidate no longer does (opt in with --allow narrower)"
+    if _mentions(after, _FLOATS) and not _mentions(before, _FLOATS):
+        return "the original computes in `double` only, the candidate uses `float` (opt in with --allow narrower)"
+    return None
+
+
+def _mentions(tokens: Tokens, words: frozenset[str]) -> bool:
+    return not words.isdisjoint(_words(tokens))
+
+
+def _refused_flag(before: Iterable[str], after: Iterable[str], allow: frozenset[str]) -> str | None:
+    known = set(before)
+    for flag in after:
+        if flag not in known and _FAST_MATH_FLAG.fullmatch(flag) and "fast-math" not in allow:
+            return f"`{flag}`: arithmetic that the original is not built with (opt in with --allow fast-math)"
+    return None

@@ -1,0 +1,354 @@
+"""Runs the original: roles of its buffers, its behaviour at every point, kept across candidates.
+
+The original at one point costs about seven runs: two with different poison, schedule and checkers on, one more
+schedule, the shadow in the wider type, two with inputs moved by one unit in the last place, and, for buffers that are
+updated in place, one on other contents to learn which elements it never touches.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+from attrs import evolve, frozen
+
+from optiml_core.device.protocol import Array, Built, Contents, Device, RunOptions, RunResult
+from optiml_core.records import BufferArgument, Failure, Launch, LaunchChange, ScalarArgument, Variant
+from optiml_core.verification.budget import MemberReference, budget_for, member_reference
+from optiml_core.verification.buffers import POISON_PATTERNS, BoolMask, bits_differ, perturbed, poisoned
+from optiml_core.verification.checks import faults
+from optiml_core.verification.references import Dropped, Point, Reference, members_of
+from optiml_core.verification.roles import Roles, content_for_read_output, declared_outputs, find_roles
+from optiml_core.workload import Workload, make_contents, resolve_launch
+from optiml_core.workload.contents import widen
+
+# Faults after which nothing that the original computed can serve as an oracle. Races and uninitialised reads are
+# different: they are the baseline, as long as the outputs do not depend on them.
+_FATAL_FAULTS = frozenset(
+    {"out-of-bounds", "misaligned", "deadlock", "step-limit", "launch-limit", "assertion", "sticky-error"}
+)
+_TOO_LARGE = frozenset({"timeout", "out-of-memory", "step-limit"})
+
+# The longest that one run of the original may take before a point counts as too large for this device, seconds.
+LONGEST_RUN = 4.0
+SCHEDULES = (0, 1, 2)
+PERTURBATIONS = 2
+# Where contents for other purposes come from, so that they are unlike those of any point.
+_OTHER_SEED = 7919
+
+
+@frozen
+class Prepared:
+    """A launch of the workload with contents, outputs poisoned by the first pattern."""
+
+    launch: Launch
+    contents: Contents
+    outputs: tuple[str, ...]
+
+
+class OriginalRuns:
+    """The original on one device, with everything that was learned of it. Failures are values."""
+
+    def __init__(self, original: Variant, workload: Workload, device: Device, seed: int = 0) -> None:
+        self.original = original
+        self.workload = workload
+        self.device = device
+        self.seed = seed
+        self.runs = 0
+        self._roles: dict[int, Roles] = {}
+        self._references: dict[Point, Reference | Dropped] = {}
+
+    # ------------------------------------------------------------------------------ launches
+
+    def launch(self, point: Point, change: LaunchChange | None = None) -> Launch | Failure:
+        """The launch at a point, with the contents that roles gave to outputs which the original reads."""
+        launch = resolve_launch(self.workload, point.index, dict(point.overrides), change)
+        if isinstance(launch, Failure):
+            return launch
+        roles = self._roles.get(point.index)
+        read_first = roles.read_first if roles is not None else ()
+        if not read_first:
+            return launch
+        arguments = tuple(
+            evolve(argument, content=content_for_read_output(argument))
+            if isinstance(argument, BufferArgument) and argument.name in read_first
+            else argument
+            for argument in launch.arguments
+        )
+        return evolve(launch, arguments=arguments)
+
+    def prepare(self, point: Point) -> Prepared | Failure:
+        """The original's launch at a point and its contents."""
+        launch = self.launch(point)
+        if isinstance(launch, Failure):
+            return launch
+        arrays = make_contents(launch, point.seed + 1000 * self.seed, point.family)
+        if isinstance(arrays, Failure):
+            return arrays
+        outputs = declared_outputs(launch)
+        contents = Contents(arrays, point.offset, dict(point.aliases))
+        return Prepared(launch, poisoned(contents, outputs, POISON_PATTERNS[0]), outputs)
+
+    def build(self, launch: Launch, widened: bool = False) -> Built | Failure:
+        """The original compiled for a launch's template arguments; the device caches it."""
+        return self.device.build(self.original, launch.template_arguments, widened)
+
+    def run(
+        self,
+        launch: Launch,
+        contents: Contents,
+        schedule: int = 0,
+        pattern: int = 0,
+        checks: bool = True,
+        widened: bool = False,
+    ) -> RunResult | Failure:
+        """One run of the original."""
+        built = self.build(launch, widened)
+        if isinstance(built, Failure):
+            return built
+        self.runs += 1
+        options = RunOptions(
+            checks=checks, schedule=schedule, poison=POISON_PATTERNS[pattern], seconds=LONGEST_RUN
+        )
+        return self.device.run(built, launch, contents, options)
+
+    # --------------------------------------------------------------------------------- roles
+
+    def roles(self, point: Point) -> Roles | Failure:
+        """The roles of the buffers of a launch, found at the first point that asks for them."""
+        known = self._roles.get(point.index)
+        if known is not None:
+            return known
+        found = self._find_roles(evolve(point, family="declared", offset=0, aliases=()))
+        # A point at which the original misbehaves says nothing of the others: only an answer is kept.
+        if isinstance(found, Roles):
+            self._roles[point.index] = found
+        return found
+
+    def _find_roles(self, point: Point) -> Roles | Failure:
+        prepared = self.prepare(point)
+        if isinstance(prepared, Failure):
+            return prepared
+        other = make_contents(prepared.launch, point.seed + _OTHER_SEED)
+        if isinstance(other, Failure):
+            return other
+
+        def run(contents: Contents) -> RunResult | Failure:
+            result = self.run(prepared.launch, contents)
+            fatal = None if isinstance(result, Failure) else _fatal(result)
+            return result if fatal is None else Failure("misbehaves", fatal)
+
+        return find_roles(run, prepared.launch, prepared.contents, Contents(other))
+
+    # ---------------------------------------------------------------------------- references
+
+    def reference(self, point: Point) -> Reference | Dropped:
+        """The original's behaviour at a point, from the cache if it is known."""
+        if point not in self._references:
+            self._references[point] = self._reference(point)
+        return self._references[point]
+
+    def _reference(self, point: Point) -> Reference | Dropped:
+        roles = self.roles(point)
+        if isinstance(roles, Failure):
+            return _dropped(point, roles)
+        prepared = self.prepare(point)
+        if isinstance(prepared, Failure):
+            return _dropped(point, prepared)
+        launch, contents, outputs = prepared.launch, prepared.contents, prepared.outputs
+        started = time.perf_counter()
+        first = self.run(launch, contents, SCHEDULES[0])
+        seconds = time.perf_counter() - started
+        if isinstance(first, Failure):
+            return _dropped(point, first)
+        second_contents = poisoned(contents, outputs, POISON_PATTERNS[1])
+        # Other families and addresses do not change the order in which threads run: one schedule shows what they do.
+        plain = point.family == "declared" and not point.offset
+        good = [first]
+        fatal = _fatal(first)
+        for schedule, pattern in [(SCHEDULES[0], 1), *[(number, 0) for number in SCHEDULES[1 : None if plain else 1]]]:
+            if fatal is not None:
+                return Dropped(point, "misbehaves", fatal)
+            result = self.run(launch, second_contents if pattern else contents, schedule, pattern)
+            if isinstance(result, Failure):
+                return _dropped(point, result)
+            good.append(result)
+            fatal = _fatal(result)
+        if fatal is not None:
+            return Dropped(point, "misbehaves", fatal)
+        kept = self._kept(point, prepared, [(contents, good[0]), (second_contents, good[1])])
+        shadow = self._shadow(prepared)
+        moved = self._moved(point, prepared)
+        members = self._members(prepared, [good[0], *good[2:]], shadow, moved, kept)
+        written = {name: ~mask for name, mask in kept.items()}
+        deterministic = all(_same_bits(good[0], other, written) for other in good[2:])
+        ignores_poison = _same_bits(good[0], good[1], written)
+        beyond = _beyond_budget(members, [*good[1:]])
+        if beyond is not None:
+            return Dropped(point, "nondeterministic", f"the original's own runs differ beyond the budget: {beyond}")
+        return Reference(
+            point=point,
+            launch=launch,
+            contents=contents,
+            outputs=outputs,
+            members=members,
+            roles=roles.by_name,
+            result=first,
+            faults=frozenset().union(*(faults.baseline(result.faults) for result in good)),
+            deterministic=deterministic,
+            ignores_poison=ignores_poison,
+            has_shadow=shadow is not None,
+            seconds=seconds,
+        )
+
+    def _kept(
+        self, point: Point, prepared: Prepared, runs: list[tuple[Contents, RunResult]]
+    ) -> Mapping[str, BoolMask]:
+        """By member, which elements no run changed. Outputs are known from two poisons; what is updated in place is
+        compared on other contents too, because a value may come out as it went in by chance."""
+        roles = self.roles(point)
+        in_place = isinstance(roles, Roles) and "in place" in roles.by_name.values()
+        if in_place:
+            other = self.prepare(evolve(point, seed=point.seed + _OTHER_SEED))
+            if not isinstance(other, Failure):
+                result = self.run(other.launch, other.contents, checks=False)
+                if not isinstance(result, Failure):
+                    runs = [*runs, (other.contents, result)]
+        kept: dict[str, BoolMask] = {}
+        for before, result in runs:
+            old, new = members_of(before.buffers), members_of(result.buffers)
+            for name in old:
+                same = ~bits_differ(old[name], new[name])
+                kept[name] = kept[name] & same if name in kept else same
+        return kept
+
+    def _shadow(self, prepared: Prepared) -> Mapping[str, Array] | None:
+        """The outputs in the wider type by member, or None where the device cannot widen this kernel."""
+        launch = prepared.launch
+        elements = {one.name: one.element for one in (*launch.arguments, *launch.globals)}
+        wide = evolve(
+            prepared.contents,
+            buffers={name: widen(array, elements[name]) for name, array in prepared.contents.buffers.items()},
+        )
+        result = self.run(_with_rounded_scalars(launch), wide, checks=False, widened=True)
+        return None if isinstance(result, Failure) else members_of(result.buffers)
+
+    def _moved(self, point: Point, prepared: Prepared) -> list[Mapping[str, Array]]:
+        """The outputs, by member, on inputs that moved by one unit in the last place."""
+        inputs = [name for name in prepared.contents.buffers if name not in prepared.outputs]
+        moved: list[Mapping[str, Array]] = []
+        for number in range(PERTURBATIONS):
+            random = np.random.default_rng([zlib.crc32(repr(point).encode()), number])
+            contents = perturbed(prepared.contents, inputs, random)
+            result = self.run(_with_moved_scalars(prepared.launch, random), contents, checks=False)
+            if not isinstance(result, Failure):
+                moved.append(members_of(result.buffers))
+        return moved
+
+    def _members(
+        self,
+        prepared: Prepared,
+        results: list[RunResult],
+        shadow: Mapping[str, Array] | None,
+        moved: list[Mapping[str, Array]],
+        kept: Mapping[str, BoolMask],
+    ) -> tuple[MemberReference, ...]:
+        runs = [members_of(result.buffers) for result in results]
+        return tuple(
+            member_reference(
+                name=name,
+                initial=initial,
+                runs=[run[name] for run in runs],
+                shadow=None if shadow is None else shadow[name],
+                perturbed_runs=[one[name] for one in moved],
+                kept=kept[name],
+            )
+            for name, initial in members_of(prepared.contents.buffers).items()
+        )
+
+
+def _fatal(result: RunResult) -> str | None:
+    """The first fault after which the original is no oracle, in words, or None."""
+    for fault in result.faults:
+        if fault.kind in _FATAL_FAULTS:
+            where = f" at line {fault.line}" if fault.line else ""
+            return f"the original: {fault.kind}{where}: {fault.note}"
+    return None if result.guards_intact else "the original writes outside its buffers"
+
+
+def _dropped(point: Point, failure: Failure) -> Dropped:
+    if failure.kind in _TOO_LARGE:
+        return Dropped(point, "too-large", f"the original cannot be run here: {failure.message}")
+    if failure.kind == "bad-input":
+        return Dropped(point, "no-launch", failure.message)
+    return Dropped(point, "misbehaves", f"the original fails: {failure.message}")
+
+
+def _same_bits(one: RunResult, other: RunResult, written: Mapping[str, BoolMask]) -> bool:
+    left, right = members_of(one.buffers), members_of(other.buffers)
+    for name, mask in written.items():
+        different = bits_differ(left[name], right[name]) & mask
+        if different.any():
+            with np.errstate(invalid="ignore"):
+                different &= ~((left[name] != left[name]) & (right[name] != right[name]))
+        if different.any():
+            return False
+    return True
+
+
+def _beyond_budget(members: tuple[MemberReference, ...], results: list[RunResult]) -> str | None:
+    """Where the original's own runs differ more than a candidate may, or None.
+
+    Floating members are compared by the distance between two runs, in the error's measure, against what rounding
+    and the conditioning explain.
+    """
+    for result in results:
+        values = members_of(result.buffers)
+        for member in members:
+            different = bits_differ(values[member.name], member.expected) & ~member.kept
+            if not different.any():
+                continue
+            if member.scale is None or member.pooled is None:
+                index = int(np.argmax(different))
+                return f"{member.name}[{index}] is {member.expected[index]} or {values[member.name][index]}"
+            with np.errstate(all="ignore"):
+                one = member.expected.astype(member.scale.dtype)
+                other = values[member.name].astype(member.scale.dtype)
+                distance = np.where(member.pooled, np.abs(one - other) / member.scale, 0)
+                distance = np.where(np.isnan(distance), np.inf, distance)
+            allowed = budget_for(member.original_errors, member.conditioning, member.roundoff).maximum
+            if distance.max(initial=0) > 2 * allowed:
+                index = int(np.argmax(distance))
+                return f"{member.name}[{index}] is {member.expected[index]} or {values[member.name][index]}"
+    return None
+
+
+def _with_rounded_scalars(launch: Launch) -> Launch:
+    """The launch with its floating scalars rounded to their own type: the shadow starts from the same values."""
+    element_dtypes = {
+        argument.name: np.dtype(argument.element.dtype)
+        for argument in launch.arguments
+        if isinstance(argument, ScalarArgument) and argument.element.dtype in ("float16", "float32")
+    }
+    arguments = tuple(
+        evolve(argument, value=float(element_dtypes[argument.name].type(argument.value)))
+        if isinstance(argument, ScalarArgument) and argument.name in element_dtypes
+        else argument
+        for argument in launch.arguments
+    )
+    return evolve(launch, arguments=arguments)
+
+
+def _with_moved_scalars(launch: Launch, random: np.random.Generator) -> Launch:
+    """The launch with its floating scalars moved by one unit in the last place of their type."""
+    arguments = []
+    for argument in launch.arguments:
+        if isinstance(argument, ScalarArgument) and argument.element.dtype in ("float32", "float64"):
+            value = np.dtype(argument.element.dtype).type(argument.value)
+            towards = np.inf if random.random() < 0.5 else -np.inf
+            moved = np.nextafter(value, type(value)(towards)) if value != 0 and np.isfinite(value) else value
+            argument = evolve(argument, value=float(moved))
+        arguments.append(argument)
+    return evolve(launch, arguments=tuple(arguments))

@@ -1,0 +1,139 @@
+"""What each buffer is to a kernel, found by running the original: input, output, in place, untouched.
+
+``const`` says too little (half of all kernels with pointers mark none), so the original runs twice with different
+poison in whatever is declared as an output. What it changes it writes; what differs between the two runs it also
+reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+from attrs import frozen
+
+from optiml_core.device.protocol import Contents, RunResult
+from optiml_core.records import BufferArgument, BufferContent, Failure, Launch
+from optiml_core.verification.buffers import POISON_PATTERNS, bits_differ, poisoned, scalar_members
+
+Role = Literal["in", "out", "in place", "untouched"]
+
+# Runs the original on the contents, always with the same schedule.
+Run = Callable[[Contents], RunResult | Failure]
+
+
+@frozen
+class Roles:
+    """The role of every buffer, and the outputs that the original reads before it writes them.
+
+    Buffers of ``read_first`` were declared (or inferred) as plain outputs; poison is no content for them.
+    """
+
+    by_name: Mapping[str, Role]
+    read_first: tuple[str, ...] = ()
+
+
+def declared_outputs(launch: Launch) -> tuple[str, ...]:
+    """The buffers whose content is poison: outputs by declaration or inference."""
+    return tuple(
+        argument.name
+        for argument in (*launch.arguments, *launch.globals)
+        if isinstance(argument, BufferArgument) and argument.content.kind == "poison"
+    )
+
+
+def find_roles(run: Run, launch: Launch, contents: Contents, other: Contents) -> Roles | Failure:
+    """Finds the roles from runs on ``contents`` and, for inputs that have no influence, on ``other`` contents.
+
+    Returns the failure of the first run that fails.
+    """
+    outputs = declared_outputs(launch)
+    first = run(poisoned(contents, outputs, POISON_PATTERNS[0]))
+    if isinstance(first, Failure):
+        return first
+    second = run(poisoned(contents, outputs, POISON_PATTERNS[1])) if outputs else first
+    if isinstance(second, Failure):
+        return second
+    written = {
+        name
+        for pattern, result in zip(POISON_PATTERNS, (first, second), strict=True)
+        for name in changed_buffers(poisoned(contents, outputs, pattern), result)
+    }
+    read_first: list[str] = []
+    if outputs and _written_differ(contents, outputs, first, second, written):
+        for name in outputs:
+            mixed = poisoned(poisoned(contents, outputs, POISON_PATTERNS[0]), [name], POISON_PATTERNS[1])
+            alone = run(mixed) if len(outputs) > 1 else second
+            if isinstance(alone, Failure):
+                return alone
+            if _written_differ(contents, [name], first, alone, written):
+                read_first.append(name)
+    roles: dict[str, Role] = {}
+    for name in contents.buffers:
+        if name in written:
+            roles[name] = "out" if name in outputs and name not in read_first else "in place"
+        else:
+            roles[name] = "in"
+    silent = [name for name, role in roles.items() if role == "in"]
+    for name in silent:
+        changed = Contents({**contents.buffers, name: other.buffers[name]}, contents.offset_elements, contents.aliases)
+        result = run(poisoned(changed, outputs, POISON_PATTERNS[0]))
+        # A run that fails on other contents was influenced by them.
+        if not isinstance(result, Failure) and not _any_difference(first, result, written):
+            roles[name] = "untouched"
+    return Roles(roles, tuple(read_first))
+
+
+def changed_buffers(before: Contents, after: RunResult) -> frozenset[str]:
+    """The buffers in which a run changed any bit."""
+    return frozenset(
+        name
+        for name, array in before.buffers.items()
+        if any(
+            bits_differ(old, new).any()
+            for (_, old), (_, new) in zip(
+                scalar_members(name, array), scalar_members(name, after.buffers[name]), strict=True
+            )
+        )
+    )
+
+
+def _any_difference(one: RunResult, other: RunResult, names: Iterable[str]) -> bool:
+    return any(
+        bits_differ(left, right).any()
+        for name in names
+        for (_, left), (_, right) in zip(
+            scalar_members(name, one.buffers[name]), scalar_members(name, other.buffers[name]), strict=True
+        )
+    )
+
+
+def _written_differ(
+    contents: Contents, outputs: Iterable[str], one: RunResult, other: RunResult, written: Iterable[str]
+) -> bool:
+    """Whether two runs that differ in the poison of ``outputs`` differ in anything that was written.
+
+    An element that still holds each run's own poison was not written; every other difference is a use of the poison.
+    """
+    outputs = set(outputs)
+    for name in written:
+        untouched_one = poisoned(contents, [name] if name in outputs else [], POISON_PATTERNS[0]).buffers[name]
+        untouched_other = poisoned(contents, [name] if name in outputs else [], POISON_PATTERNS[1]).buffers[name]
+        for (_, left), (_, right), (_, old_left), (_, old_right) in zip(
+            scalar_members(name, one.buffers[name]),
+            scalar_members(name, other.buffers[name]),
+            scalar_members(name, untouched_one),
+            scalar_members(name, untouched_other),
+            strict=True,
+        ):
+            still_poison = ~bits_differ(left, old_left) & ~bits_differ(right, old_right)
+            if (bits_differ(left, right) & ~still_poison).any():
+                return True
+    return False
+
+
+def content_for_read_output(argument: BufferArgument) -> BufferContent:
+    """A content for a buffer declared as an output that the original reads: small plain values of its type."""
+    if argument.element.dtype.startswith(("float", "bfloat")):
+        return BufferContent("normal", (0.0, 1.0))
+    return BufferContent("uniform", (0, 2 if argument.element.dtype == "bool" else 8))

@@ -1,0 +1,112 @@
+"""Names that a candidate may not introduce, each beside a neighbour that it may."""
+
+from __future__ import annotations
+
+import pytest
+
+from optiml_core.verification.checks.refused_names import problem
+from optiml_core.verification.tokens import tokenize
+
+ORIGINAL = "#include <cuda_fp16.h>\n#define N 4\n__global__ void f(float* x) { x[0] = expf(x[1]) + sinf(x[2]); }\n"
+
+
+def after(line: str, directive: str = "") -> str:
+    return f"#include <cuda_fp16.h>\n#define N 4\n{directive}\n__global__ void f(float* x) {{ {line} }}\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "half h = x[0];",
+        "__half2 h;",
+        "__nv_bfloat16 h;",
+        "_Float16 h;",
+        "x[0] = __expf(x[1]);",
+        "x[0] = __fdividef(x[1], 3.f);",
+        "x[0] = __sinf(x[1]);",
+        "x[0] = __fmul_rz(x[1], x[2]);",
+        'asm volatile("nop;");',
+        'as\\\nm("nop;");',
+        "cudaStreamCreate(0);",
+        "cudaMalloc(0, 1);",
+        "x[0] = clock64();",
+        "x[0] = __builtin_cpu_supports(0);",
+        "x[0] = __LINE__;",
+        "x[0] = __cuemu_hidden();",
+        "wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32> a;",
+        "__attribute__((constructor)) int y;",
+    ],
+)
+def test_refused_in_code(line: str) -> None:
+    assert problem(ORIGINAL, after(line), (), ()) is not None
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [
+        "#include <mma.h>",
+        "#  include <mma.h>",
+        "#if __CUDA_ARCH__ >= 800\n#endif",
+        "#ifdef __CUDACC__\n#endif",
+        "#ifndef SECRET\n#endif",
+        "#pragma GCC optimize(\"fast-math\")",
+        "#define JOIN(a, b) a##b",
+        "#define FAST __expf",
+        "#line 7",
+    ],
+)
+def test_refused_directives(directive: str) -> None:
+    assert problem(ORIGINAL, after("", directive), (), ()) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "directive"),
+    [
+        ("// __expf in a comment\n x[0] = 1;", ""),
+        ('printf("__expf asm half");', ""),
+        ("float half_sum = x[0];", ""),
+        ("x[0] = __fmaf_rn(x[1], x[2], 0.f);", ""),
+        ("__syncthreads(); x[0] = __shfl_down_sync(~0u, x[0], 1);", ""),
+        ("#pragma unroll\n for (;;) {}", ""),
+        ("", "#define TILE 32\n#if TILE > 16\n#endif"),
+        ("x[0] = __ldg(x + 1);", ""),
+    ],
+)
+def test_allowed(line: str, directive: str) -> None:
+    assert problem(ORIGINAL, after(line, directive), (), ()) is None
+
+
+def test_a_name_of_the_original_is_never_refused() -> None:
+    original = after("half h = x[0]; x[0] = __expf(h);")
+    assert problem(original, after("half h = x[0]; x[1] = __expf(h) * 2;"), (), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [("narrower", "half h = x[0];"), ("fast-math", "x[0] = __expf(x[1]);"), ("tf32", "precision::tf32 a;")],
+)
+def test_opt_ins(word: str, line: str) -> None:
+    refusal = problem(ORIGINAL, after(line), (), ())
+    assert refusal is not None
+    assert f"--allow {word}" in refusal
+    assert problem(ORIGINAL, after(line), (), (), frozenset({word})) is None
+
+
+def test_double_may_not_become_float() -> None:
+    original = "__global__ void f(float* x) { double s = 0; s += x[0]; x[1] = s; }"
+    assert problem(original, original.replace("double", "float"), (), ()) is not None
+    plain = "__global__ void f(double* x) { x[0] += 1; }"
+    assert problem(plain, "__global__ void f(double* x) { float s = x[0]; x[0] = s + 1; }", (), ()) is not None
+
+
+@pytest.mark.parametrize("flag", ["-use_fast_math", "--use_fast_math", "--ftz=true", "-prec-div=false"])
+def test_flags(flag: str) -> None:
+    assert problem(ORIGINAL, ORIGINAL, (), (flag,)) is not None
+    assert problem(ORIGINAL, ORIGINAL, (flag,), (flag,)) is None
+    assert problem(ORIGINAL, ORIGINAL, (), (flag,), frozenset({"fast-math"})) is None
+
+
+def test_tokens() -> None:
+    tokens = tokenize('a->b /* asm */ "x\\"y" R"(as"m)" f<<<1>>> // asm\n#define A(x) x\nc')
+    assert tokens.code == ("a", "->", "b", '"x\\"y"', 'R"(as"m)"', "f", "<<<", "1", ">>>", "c")
+    assert tokens.directives == (("#", "define", "A", "(", "x", ")", "x"),)
