@@ -7,6 +7,7 @@ Two passes: over the text as written (:func:`check_source`), and over its tokens
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from optiml_core.records import Failure
 
@@ -58,6 +59,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _MARKER = re.compile(r'#\s*(?:line\s+)?(\d+)\s+"([^"]*)"')
+_SLICE_INCLUDE = re.compile(r'^#include "optiml_\d+_[\w.]+"$', re.MULTILINE)  # how a slice names its headers
 _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:|\?\?=)[ \t]*(\w*)(.*)$", re.MULTILINE)
 
 
@@ -71,7 +73,7 @@ def _line_of(text: str, position: int) -> int:
 
 def check_source(text: str) -> Failure | None:
     """Refuses, in the text as written, names of the emulator's own and lines that pretend to be other lines."""
-    for match in _OWN_PREFIX.finditer(text):
+    for match in _OWN_PREFIX.finditer(_SLICE_INCLUDE.sub("", text)):
         start = match.start()
         if start and (text[start - 1].isalnum() or text[start - 1] == "_"):
             continue
@@ -134,15 +136,16 @@ def _check_name(text: str, line: int) -> Failure | None:
     return None
 
 
-def check_preprocessed(text: str, shim: str, own_file: str) -> str | Failure:
+def check_preprocessed(text: str, shim: str, own_files: Mapping[str, str]) -> str | Failure:
     """Checks the output of ``g++ -E -fpch-preprocess`` token by token.
 
-    Returns the text to compile: line markers rewritten to ``own_file``, the shim's precompiled header
+    ``own_files``: name -> path for the report ("" for the candidate) of the files it may come from.
+    Returns the text to compile: line markers shortened to those names, the shim's precompiled header
     named once at the top, unknown pragmas left out. Or a Failure naming the line.
     """
     kept: list[str] = []
     tokens: list[tuple[str, str, int]] = []
-    line, started, header = 1, False, ""
+    line, header = 1, ""
     position = 0
     while position < len(text):
         if text[position] == "#" and (position == 0 or text[position - 1] == "\n"):
@@ -151,13 +154,12 @@ def check_preprocessed(text: str, shim: str, own_file: str) -> str | Failure:
             directive = text[position:end]
             marker = _MARKER.match(directive)
             if marker:
-                file = marker[2]
-                own = file == own_file or file.endswith("/" + own_file)
-                if not own and not file.startswith("<") and file != shim and header:
-                    return _refused(f"the kernel's text includes {file.rsplit('/', 1)[-1]}", line)
-                started = started or own
+                file = marker[2].rsplit("/", 1)[-1]
+                own = file in own_files
+                if not own and not marker[2].startswith("<") and marker[2] != shim and header:
+                    return _refused(f"the kernel's text includes {file}", line)
                 line = int(marker[1])
-                kept.append(f'# {line} "{own_file if own else file}"\n')
+                kept.append(f'# {line} "{file}"\n')
                 position = end + 1
                 continue
             words = directive[1:].split()

@@ -8,7 +8,7 @@ import re
 import resource
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from optiml_core.records import Failure
@@ -21,10 +21,13 @@ _MESSAGE = re.compile(
 )
 
 
-def run_compiler(command: Sequence[str], folder: Path, seconds: float = 20.0, own_file: str = "") -> str | Failure:
+def run_compiler(
+    command: Sequence[str], folder: Path, seconds: float = 20.0, own_files: Mapping[str, str] | None = None
+) -> str | Failure:
     """Runs ``command`` in ``folder``; its standard output, or a Failure.
 
-    Only messages about ``own_file``'s lines are repeated: a hostile include could quote a foreign file.
+    Where ``own_files`` (name -> path for the report, "" for the candidate) is given, only messages about their
+    lines are repeated: a hostile include could quote a foreign file.
     """
     try:
         process = subprocess.Popen(
@@ -49,15 +52,16 @@ def run_compiler(command: Sequence[str], folder: Path, seconds: float = 20.0, ow
         return Failure("timeout", f"compiling took longer than {seconds:g} s")
     if process.returncode == 0:
         return output.decode("utf-8", "replace")
-    return _failure(errors.decode("utf-8", "replace"), own_file)
+    return _failure(errors.decode("utf-8", "replace"), own_files)
 
 
-def _failure(errors: str, own_file: str) -> Failure:
+def _failure(errors: str, own_files: Mapping[str, str] | None) -> Failure:
     for match in _MESSAGE.finditer(errors):
-        if not own_file:
+        if own_files is None:
             return Failure("compile-error", match["text"])
-        if os.path.basename(match["file"]) == own_file:
-            return Failure("compile-error", match["text"], line=int(match["line"]), column=int(match["column"] or 1))
-    if own_file:
+        path = own_files.get(os.path.basename(match["file"]))
+        if path is not None:
+            return Failure("compile-error", match["text"], path or None, int(match["line"]), int(match["column"] or 1))
+    if own_files is not None:
         return Failure("compile-error", "g++ does not accept this kernel, and says so about lines that are not its own")
     return Failure("compile-error", errors.strip()[-400:] or "the compiler failed without a message")

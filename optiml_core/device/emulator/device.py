@@ -86,8 +86,10 @@ class EmulatorDevice:
         expression = kernel_expression(kernel.qualified, template_arguments)
         if isinstance(expression, Failure):
             return expression
-        text = slice_for_emulator(unit, kernel)
-        compiled = self._builder.compile(text, expression, variant.flags, widened)
+        source = slice_for_emulator(unit, kernel, template_arguments, variant.flags, widened)
+        if isinstance(source, Failure):
+            return source
+        compiled = self._builder.compile(source, expression, variant.flags, widened)
         if isinstance(compiled, Failure):
             return _in_file(compiled, variant.file)
         with self._lock:

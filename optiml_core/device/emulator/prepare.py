@@ -14,7 +14,7 @@ _EXTERN_SHARED = re.compile(
     r"extern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>\s]+?)\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?"
     r"(\w+)\s*\[\s*\]\s*((?:\[[^\]]*\]\s*)*);"
 )
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include\b(?! "optiml_\d+_[\w.]+"$).*$', re.MULTILINE)
 
 
 @frozen

@@ -1,0 +1,117 @@
+"""Built once per compiler and runtime: the worker executable and the precompiled shim."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from attrs import frozen
+
+from optiml_core.device.emulator import compile_plan
+from optiml_core.device.emulator.build_cache import BuildCache
+from optiml_core.device.emulator.build_command import run_compiler
+from optiml_core.device.emulator.build_elf import read_elf
+from optiml_core.records import Failure
+
+_WORKER_SOURCES = ("worker_main.cpp", "sandbox.cpp")
+_EXPORTS = "{ optiml_device_*; optiml_dynamic_shared; __tsan_*; __ubsan_*; __wrap_*; };\n"
+_OFFERED = ("optiml_device_", "optiml_dynamic_shared", "__tsan_", "__ubsan_", "__wrap_")
+
+
+@frozen
+class Toolbox:
+    """Everything built once per compiler and runtime: the worker executable and the precompiled shim."""
+
+    compiler: str
+    worker: Path
+    shim: Path  # the header beside its .gch
+    exported: frozenset[str]  # what a candidate may call
+    identity: str
+
+
+def find_compiler() -> str | Failure:
+    """The path of g++, or why there is none."""
+    found = shutil.which("g++")
+    if found is None:
+        return Failure(
+            "missing-tool",
+            "the emulator needs g++ 12 or newer",
+            cure="install g++ (Debian and Ubuntu: apt install g++)",
+        )
+    return found
+
+
+def _identity(compiler: str) -> str | Failure:
+    version = run_compiler([compiler, "-dumpfullversion", "-dumpmachine"], Path("/"))
+    if isinstance(version, Failure):
+        return version
+    digest = hashlib.sha256(version.encode() + compiler.encode())
+    folder = Path(compile_plan.RUNTIME_DIRECTORY)
+    for path in sorted([*folder.iterdir(), *Path(compile_plan.SHIM_DIRECTORY).rglob("*")]):
+        if path.is_file():
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    digest.update(
+        repr((compile_plan.COMPILE_FLAGS, compile_plan.INSTRUMENT_FLAGS, compile_plan.LINK_FLAGS, _EXPORTS)).encode()
+    )
+    return digest.hexdigest()[:24]
+
+
+def build_toolbox(cache: BuildCache, compiler: str) -> Toolbox | Failure:
+    """Builds, or finds in the cache, the worker and the precompiled shim. Takes some seconds the first time."""
+    identity = _identity(compiler)
+    if isinstance(identity, Failure):
+        return identity
+    with cache.locked("toolbox"):
+        worker = _build_worker(cache, compiler, identity)
+        if isinstance(worker, Failure):
+            return worker
+        shim = _build_shim(cache, compiler, identity)
+        if isinstance(shim, Failure):
+            return shim
+    elf = read_elf(worker.read_bytes())
+    exported = frozenset(s.name for s in elf.dynamic_symbols if s.section and s.name.startswith(_OFFERED))
+    return Toolbox(compiler, worker, shim, exported, identity)
+
+
+def _build_worker(cache: BuildCache, compiler: str, identity: str) -> Path | Failure:
+    name = f"worker-{identity}"
+    if cache.get(name) is not None:
+        return cache.path(name)
+    runtime = Path(compile_plan.RUNTIME_DIRECTORY)
+    with cache.workspace() as folder:
+        (folder / "exports").write_text(_EXPORTS)
+        sources = [str(compile_plan.RUNTIME_SOURCE), *(str(runtime / source) for source in _WORKER_SOURCES)]
+        problem = run_compiler(
+            [compiler, *compile_plan.RUNTIME_FLAGS, "-fPIE", f"-I{runtime}", *sources, "-o", str(folder / "worker"),
+             "-pie", f"-Wl,--dynamic-list={folder / 'exports'}", "-Wl,-z,now", "-Wl,-z,relro", "-static-libstdc++",
+             "-static-libgcc", "-Wl,--no-as-needed", "-lm", "-ldl"],
+            folder, seconds=120.0,
+        )  # fmt: skip
+        if isinstance(problem, Failure):
+            return problem
+        return cache.put(name, (folder / "worker").read_bytes(), executable=True)
+
+
+def _build_shim(cache: BuildCache, compiler: str, identity: str) -> Path | Failure:
+    """The shim's header that only includes the real one, with its .gch beside it as g++ wants it."""
+    name = f"shim-{identity}.h"
+    header, compiled = cache.path(name), f"{name}.gch"
+    text = f'#include "{compile_plan.SHIM_HEADER}"\n'.encode()
+    if cache.get(name) == text and cache.get(compiled) is not None:
+        return header
+    cache.put(name, text)
+    with cache.workspace() as folder:
+        target = folder / "shim.gch"
+        problem = run_compiler(
+            [compiler, *candidate_flags(), "-x", "c++-header", str(header), "-o", str(target)], folder, seconds=120.0
+        )
+        if isinstance(problem, Failure):
+            return problem
+        cache.put(compiled, target.read_bytes())
+    return header
+
+
+def candidate_flags() -> list[str]:
+    """The flags of every candidate; the precompiled shim must have exactly the same."""
+    return [*compile_plan.COMPILE_FLAGS, *compile_plan.INSTRUMENT_FLAGS]
