@@ -33,6 +33,8 @@ _TOO_LARGE = frozenset({"timeout", "out-of-memory", "step-limit"})
 
 # The longest that one run of the original may take before a point counts as too large for this device, seconds.
 LONGEST_RUN = 4.0
+# The longest run at declared sizes, without checkers, that a full verdict can afford a few times, seconds.
+LONGEST_UNCHECKED = 0.3
 SCHEDULES = (0, 1, 2)
 PERTURBATIONS = 2
 # Where contents for other purposes come from, so that they are unlike those of any point.
@@ -87,8 +89,11 @@ class OriginalRuns:
         arrays = make_contents(launch, point.seed + 1000 * self.seed, point.family)
         if isinstance(arrays, Failure):
             return arrays
-        outputs = declared_outputs(launch)
-        contents = Contents(arrays, point.offset, dict(point.aliases))
+        aliases = dict(point.aliases)
+        for name, other in aliases.items():
+            arrays[name] = arrays[other]
+        outputs = tuple(name for name in declared_outputs(launch) if name not in aliases)
+        contents = Contents(arrays, point.offset, aliases)
         return Prepared(launch, poisoned(contents, outputs, POISON_PATTERNS[0]), outputs)
 
     def build(self, launch: Launch, widened: bool = False) -> Built | Failure:
@@ -159,19 +164,21 @@ class OriginalRuns:
             return _dropped(point, prepared)
         launch, contents, outputs = prepared.launch, prepared.contents, prepared.outputs
         started = time.perf_counter()
-        first = self.run(launch, contents, SCHEDULES[0])
+        first = self.run(launch, contents, SCHEDULES[0], checks=point.checked)
         seconds = time.perf_counter() - started
         if isinstance(first, Failure):
             return _dropped(point, first)
+        if not point.checked and seconds > LONGEST_UNCHECKED:
+            return Dropped(point, "too-large", f"one run of the original takes {seconds:.1f} s on this device")
         second_contents = poisoned(contents, outputs, POISON_PATTERNS[1])
         # Other families and addresses do not change the order in which threads run: one schedule shows what they do.
-        plain = point.family == "declared" and not point.offset
+        plain = point.family == "declared" and not point.offset and point.checked
         good = [first]
         fatal = _fatal(first)
         for schedule, pattern in [(SCHEDULES[0], 1), *[(number, 0) for number in SCHEDULES[1 : None if plain else 1]]]:
             if fatal is not None:
                 return Dropped(point, "misbehaves", fatal)
-            result = self.run(launch, second_contents if pattern else contents, schedule, pattern)
+            result = self.run(launch, second_contents if pattern else contents, schedule, pattern, point.checked)
             if isinstance(result, Failure):
                 return _dropped(point, result)
             good.append(result)
@@ -202,6 +209,25 @@ class OriginalRuns:
             has_shadow=shadow is not None,
             seconds=seconds,
         )
+
+    def is_well_defined(self, point: Point) -> bool:
+        """Whether the original, run with the shared memory of ``point``, does what it does on a copy.
+
+        True if it computes the same bits as on separate buffers of the same contents, whatever the schedule, and
+        adds no fault: then a caller may rely on it.
+        """
+        shared, apart = self.reference(point), self.reference(evolve(point, aliases=()))
+        prepared = self.prepare(point)
+        if isinstance(shared, Dropped) or isinstance(apart, Dropped) or isinstance(prepared, Failure):
+            return False
+        if not shared.deterministic or not shared.faults <= apart.faults:
+            return False
+        copied = self.run(prepared.launch, evolve(prepared.contents, aliases={}))
+        if isinstance(copied, Failure):
+            return False
+        names = [name for name, _ in point.aliases]
+        written = {member.name: ~member.kept for member in shared.members if member.name.partition(".")[0] in names}
+        return _same_bits(shared.result, copied, written)
 
     def _kept(
         self, point: Point, prepared: Prepared, runs: list[tuple[Contents, RunResult]]
@@ -239,7 +265,7 @@ class OriginalRuns:
         """The outputs, by member, on inputs that moved by one unit in the last place."""
         inputs = [name for name in prepared.contents.buffers if name not in prepared.outputs]
         moved: list[Mapping[str, Array]] = []
-        for number in range(PERTURBATIONS):
+        for number in range(PERTURBATIONS if point.checked else 1):
             random = np.random.default_rng([zlib.crc32(repr(point).encode()), number])
             contents = perturbed(prepared.contents, inputs, random)
             result = self.run(_with_moved_scalars(prepared.launch, random), contents, checks=False)

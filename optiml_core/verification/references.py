@@ -19,7 +19,8 @@ class Point:
 
     ``index``: which launch of the workload. ``overrides``: names with other values than declared.
     ``family`` and ``seed`` make the contents, ``offset`` shifts every base address by that many elements,
-    ``aliases`` lets a buffer share the memory of another.
+    ``aliases`` lets a buffer share the memory of another. ``checked`` False runs without the device's checkers,
+    for sizes at which they cost too much.
     """
 
     index: int = 0
@@ -28,6 +29,7 @@ class Point:
     seed: int = 0
     offset: int = 0
     aliases: tuple[tuple[str, str], ...] = ()
+    checked: bool = True
 
     @property
     def label(self) -> str:

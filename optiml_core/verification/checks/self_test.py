@@ -30,19 +30,26 @@ def problem(references: Sequence[Reference], stale: Mapping[int, Mapping[str, Ar
 
     ``stale`` gives, by position in ``references``, the original's outputs for other contents at the same sizes.
     """
-    for reference in references:
-        unstable = _unstable_share(reference)
-        if unstable > UNSTABLE_SHARE:
-            return f"{unstable:.0%} of the outputs have no stable digits at {reference.point.label}"
     for position, reference in enumerate(references):
-        for name, values in _always_wrong(reference, stale.get(position)):
-            if not _equal(reference, values) and _passes(reference, values):
-                return f"{name} would pass at {reference.point.label}"
+        found = problem_at(reference, stale.get(position))
+        if found is not None:
+            return found
     for name in ("zeros", "a constant", "a copy of an input"):
         attempts = [(reference, values) for reference in references for values in _wrong(name, reference)]
         unequal = [(reference, values) for reference, values in attempts if not _equal(reference, values)]
         if unequal and all(_passes(reference, values) for reference, values in unequal):
             return f"an output of {name} would pass"
+    return None
+
+
+def problem_at(reference: Reference, stale: Mapping[str, Array] | None = None) -> str | None:
+    """The first output that must always fail and would pass at one point, or None."""
+    unstable = _unstable_share(reference)
+    if unstable > UNSTABLE_SHARE:
+        return f"{unstable:.0%} of the outputs have no stable digits at {reference.point.label}"
+    for name, values in _always_wrong(reference, stale):
+        if not _equal(reference, values) and _passes(reference, values):
+            return f"{name} would pass at {reference.point.label}"
     return None
 
 

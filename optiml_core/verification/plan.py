@@ -1,0 +1,97 @@
+"""Where a candidate is compared: sizes, scalars, seeds, value families, addresses, aliasing.
+
+The quick gate takes the two most telling shapes at which the original behaves; the full verdict takes all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import evolve, frozen
+
+from optiml_core.records import BufferArgument, Failure, Kernel, Launch
+from optiml_core.verification.references import Point
+from optiml_core.verification.roles import Role
+from optiml_core.workload import VALUE_FAMILIES, Workload, resolve_launch, size_variations
+
+QUICK_SHAPES = 2
+MOST_ALIAS_PAIRS = 4
+
+Overrides = tuple[tuple[str, int | float], ...]
+
+
+@frozen
+class Plan:
+    """Points by purpose, the most telling first. ``shapes`` and ``scalars`` are of the first seed."""
+
+    shapes: tuple[Point, ...]
+    scalars: tuple[Point, ...]
+    declared: tuple[Point, ...]
+
+
+def make_plan(workload: Workload, seed: int) -> Plan:
+    """The points of a workload's sizes, scalars and declared launches."""
+    sizes = set(workload.sizes)
+    shapes: list[Overrides] = []
+    scalars: list[Overrides] = []
+    for variation in size_variations(workload, seed):
+        overrides = tuple(sorted(variation.items()))
+        (shapes if set(variation) <= sizes else scalars).append(overrides)
+    # The declared sizes go last: whatever a candidate hard-codes, it hard-codes those.
+    ordered = [one for one in shapes if one] + [one for one in shapes if not one]
+    points = [Point(overrides=one) for one in ordered]
+    points += list(_other_launches(workload, ordered[0] if ordered else ()))
+    declared = [Point(index=index, checked=False) for index in range(workload.launch_count)]
+    if () in shapes:
+        declared = declared[1:]
+    return Plan(tuple(points), tuple(Point(overrides=one) for one in scalars), tuple(declared))
+
+
+def _other_launches(workload: Workload, overrides: Overrides) -> Iterator[Point]:
+    """Launches after the first that differ from it in more than the sizes, at small sizes: other scalars, contents,
+    template arguments."""
+    first = resolve_launch(workload, 0, dict(overrides))
+    if isinstance(first, Failure):
+        return
+    seen = [first]
+    for index in range(1, workload.launch_count):
+        launch = resolve_launch(workload, index, dict(overrides))
+        if isinstance(launch, Launch) and not any(_same_launch(launch, other) for other in seen):
+            seen.append(launch)
+            yield Point(index=index, overrides=overrides)
+
+
+def _same_launch(one: Launch, other: Launch) -> bool:
+    return evolve(one, names={}) == evolve(other, names={})
+
+
+def more_seeds(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """The same shapes with other contents."""
+    return tuple(evolve(point, seed=number) for point in points for number in (1, 2))
+
+
+def families(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """The same shapes in every value family besides the declared one."""
+    return tuple(evolve(point, family=family) for family in VALUE_FAMILIES if family != "declared" for point in points)
+
+
+def shifted(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """The same shapes with every base address moved by one element."""
+    return tuple(evolve(point, offset=1) for point in points)
+
+
+def alias_points(kernel: Kernel, launch: Launch, roles: Mapping[str, Role], point: Point) -> tuple[Point, ...]:
+    """The point with an output in the memory of an input of the same type and length, for every such pair whose
+    parameters the original does not promise to be apart."""
+    restricted = {parameter.name for parameter in kernel.parameters if parameter.is_restrict}
+    buffers = [one for one in launch.arguments if isinstance(one, BufferArgument)]
+    pairs = [
+        (output.name, source.name)
+        for output in buffers
+        for source in buffers
+        if roles.get(output.name) in ("out", "in place")
+        and roles.get(source.name) == "in"
+        and (output.element, output.length) == (source.element, source.length)
+        and not {output.name, source.name} & restricted
+    ]
+    return tuple(evolve(point, aliases=(pair,)) for pair in pairs[:MOST_ALIAS_PAIRS])

@@ -1,0 +1,359 @@
+"""The stages of a verdict in their order. Each takes a trial and says what it covered, or the problem it met.
+
+Cheap and telling stages go first, because most candidates of a search are wrong in a way that the first runs show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import define, evolve, field, frozen
+
+from optiml_core.device.protocol import Array
+from optiml_core.records import Kernel, LaunchChange
+from optiml_core.source import TranslationUnit
+from optiml_core.verification.checks import launch_facts, other_code, refused_names, self_test, signature
+from optiml_core.verification.original_runs import OriginalRuns
+from optiml_core.verification.plan import (
+    QUICK_SHAPES,
+    Plan,
+    alias_points,
+    families,
+    make_plan,
+    more_seeds,
+    shifted,
+)
+from optiml_core.verification.references import Dropped, Observation, Point, Reference
+from optiml_core.verification.trial import Problem, Trial, point_runs
+
+# Schedules of the determinism stage, besides those of the quick shapes.
+MORE_SCHEDULES = (3, 4, 5, 6)
+QUICK_RUNS = ((0, 0), (1, 0), (0, 1))
+
+
+@frozen
+class Covered:
+    """A stage that passed: what it covered, in words; ``not_run`` with the reason where nothing could be run."""
+
+    detail: str
+    not_run: bool = False
+
+
+@define
+class OnTrial:
+    """What the stages share: both files parsed, the trial, the opt-ins, and what ends up under not_checked."""
+
+    original: TranslationUnit
+    candidate: TranslationUnit
+    kernel: Kernel
+    candidate_kernel: Kernel | None
+    trial: Trial
+    oracle: Oracle
+    allow: frozenset[str]
+    not_checked: list[str] = field(factory=list)
+
+
+class Oracle:
+    """The original's side: the plan, its viable points, the self-test, found once for all candidates."""
+
+    def __init__(self, runs: OriginalRuns, seed: int) -> None:
+        self.runs = runs
+        self.plan: Plan = make_plan(runs.workload, seed)
+        self.dropped: dict[Point, Dropped] = {}
+        self._quick: tuple[Reference, ...] | None = None
+        self._self_test: tuple[str | None] | None = None
+
+    def reference(self, point: Point) -> Reference | None:
+        """The original at a point; None and remembered if the point has to be dropped."""
+        found = self.runs.reference(point)
+        if isinstance(found, Dropped):
+            self.dropped[point] = found
+            return None
+        return found
+
+    def quick(self) -> tuple[Reference, ...]:
+        """The first two shapes at which the original behaves."""
+        if self._quick is None:
+            chosen: list[Reference] = []
+            for point in self.plan.shapes:
+                reference = self.reference(point)
+                if reference is not None:
+                    chosen.append(reference)
+                if len(chosen) == QUICK_SHAPES:
+                    break
+            self._quick = tuple(chosen)
+        return self._quick
+
+    def quick_points(self) -> tuple[Point, ...]:
+        return tuple(reference.point for reference in self.quick())
+
+    def self_test(self) -> str | None:
+        """What a known-bad output would get away with on this workload, or None."""
+        if self._self_test is None:
+            stale: dict[int, Mapping[str, Array]] = {}
+            for position, reference in enumerate(self.quick()):
+                other = self.reference(evolve(reference.point, seed=1))
+                if other is not None:
+                    stale[position] = other.result.buffers
+            self._self_test = (self_test.problem(self.quick(), stale),)
+        return self._self_test[0]
+
+    def is_weak(self, reference: Reference) -> str | None:
+        """The self-test at one point of a value family; only what must always fail."""
+        return self_test.problem_at(reference)
+
+
+Stage = Callable[[OnTrial], Covered | Problem]
+
+
+# ------------------------------------------------------------------------------ reading the text
+
+
+def check_signature(on: OnTrial) -> Covered | Problem:
+    detail = signature.problem(on.kernel, on.candidate_kernel)
+    if detail is not None:
+        return Problem("signature", detail)
+    extra = signature.extra_kernels(on.original, on.candidate)
+    if extra is not None:
+        return Problem("signature", extra, None)
+    return Covered("same name, same parameters")
+
+
+def check_refused_names(on: OnTrial) -> Covered | Problem:
+    original, candidate = on.trial.runs.original, on.trial.candidate
+    detail = refused_names.problem(
+        on.original.source.text, on.candidate.source.text, original.flags, candidate.flags, on.allow
+    )
+    return Covered("none introduced") if detail is None else Problem("refused names", detail)
+
+
+def check_other_code(on: OnTrial) -> Covered | Problem:
+    detail = other_code.problem(on.original, on.candidate, on.kernel.qualified)
+    if detail is not None:
+        return Problem("other code", detail, None)
+    if other_code.host_code_differs(on.original, on.candidate):
+        on.not_checked.append("host code differs beyond the configuration of launches; host code is never run")
+    return Covered("the file's other kernels are unchanged")
+
+
+# ------------------------------------------------------------------------------------------ runs
+
+
+def run_quick_shapes(on: OnTrial) -> Covered | Problem:
+    """Two shapes, one seed, all checkers, two poisons, two schedules."""
+    references = on.oracle.quick()
+    if not references:
+        return Problem("sizes", _nothing_left(on.oracle), None)
+    for reference in references:
+        problem = on.trial.observe(reference, QUICK_RUNS)
+        if problem is not None:
+            return problem
+    return Covered("; ".join(reference.point.label for reference in references))
+
+
+def check_self_test(on: OnTrial) -> Covered | Problem:
+    detail = on.oracle.self_test()
+    if detail is not None:
+        return Problem("self-test", f"this workload cannot tell right from wrong: {detail}", None)
+    return Covered("zeros, constants, copied inputs, changed, stale and unwritten outputs all fail")
+
+
+def run_all_shapes(on: OnTrial) -> Covered | Problem:
+    """Every other shape, and more contents at the quick ones."""
+    quick = on.oracle.quick_points()
+    rest = tuple(point for point in on.oracle.plan.shapes if point not in quick)
+    ran, problem = _run_points(on, (*rest, *more_seeds(quick)))
+    if problem is not None:
+        return problem
+    labels = dict.fromkeys(reference.point.label for reference in (*on.oracle.quick(), *ran))
+    return Covered(f"{len(labels)} shapes ({'; '.join(labels)}), 3 seeds")
+
+
+def run_scalars(on: OnTrial) -> Covered | Problem:
+    points = on.oracle.plan.scalars
+    if not points:
+        return Covered("no scalar besides sizes", not_run=True)
+    ran, problem = _run_points(on, points)
+    if problem is not None:
+        return problem
+    return _covered_points(ran, "the original misbehaves with every other scalar")
+
+
+def run_families(on: OnTrial) -> Covered | Problem:
+    """Every value family; one in which nothing could be told is dropped, and said so."""
+    told: list[str] = []
+    for number, point in enumerate(families(on.oracle.quick_points())):
+        reference = on.oracle.reference(point)
+        if reference is None:
+            on.not_checked.append(f"family {point.family}: {on.oracle.dropped[point].reason}")
+            continue
+        if _all_nan(reference):
+            on.not_checked.append(f"family {point.family}: the original's outputs are all NaN")
+            continue
+        weak = on.oracle.is_weak(reference)
+        if weak is not None:
+            on.not_checked.append(f"family {point.family}: {weak}")
+        problem = on.trial.observe(reference, point_runs(point, number))
+        if problem is not None:
+            return problem
+        told.append(point.family)
+    names = list(dict.fromkeys(told))
+    return Covered(", ".join(names) or "none could be told", not_run=not names)
+
+
+def run_shifted(on: OnTrial) -> Covered | Problem:
+    if "aligned" in on.allow:
+        on.not_checked.append("addresses that are not aligned (--allow aligned)")
+        return Covered("opted out with --allow aligned", not_run=True)
+    if _proven(on):
+        return Covered("every launch of this program passes whole allocations, which are aligned")
+    ran, problem = _run_points(on, shifted(on.oracle.quick_points()))
+    if problem is not None:
+        return Problem("base addresses", f"{problem.detail} (opt in with --allow aligned)", problem.equivalent)
+    return _covered_points(ran, "the original itself needs aligned addresses")
+
+
+def run_aliasing(on: OnTrial) -> Covered | Problem:
+    """An output in the memory of an input, wherever the original stays well defined; ``__restrict__`` needs a proof."""
+    if "no-alias" in on.allow:
+        on.not_checked.append("buffers that share memory (--allow no-alias)")
+        return Covered("opted out with --allow no-alias", not_run=True)
+    if _proven(on):
+        return Covered("every launch of this program passes different allocations")
+    promised = launch_facts.added_restrict(on.kernel, on.candidate_kernel or on.kernel)
+    read_only = launch_facts.read_only_loads(on.original.source.text, on.candidate.source.text)
+    told: list[str] = []
+    for reference in on.oracle.quick()[:1]:
+        for point in alias_points(on.kernel, reference.launch, reference.roles, reference.point):
+            if not on.oracle.runs.is_well_defined(point):
+                continue
+            output, source = point.aliases[0]
+            if output in promised or source in promised or read_only:
+                what = "`__restrict__`" if promised else "a read-only load"
+                detail = f"{what} promises that `{output}` and `{source}` are apart, the original works on one buffer"
+                return Problem("aliasing", f"{detail} (opt in with --allow no-alias)", None)
+            shared = on.oracle.reference(point)
+            problem = None if shared is None else on.trial.observe(shared, ((0, 0), (0, 1)))
+            if problem is not None:
+                return Problem("aliasing", f"{problem.detail} (opt in with --allow no-alias)", problem.equivalent)
+            told.append(f"{output} = {source}")
+    if promised:
+        on.not_checked.append(f"buffers that overlap in part: `__restrict__` was added to {', '.join(promised)}")
+    return Covered(", ".join(told) or "the original is defined on separate buffers only", not_run=not told)
+
+
+def run_schedules(on: OnTrial) -> Covered | Problem:
+    for reference in on.oracle.quick()[:1]:
+        problem = on.trial.observe(reference, [(0, 0), *((0, schedule) for schedule in MORE_SCHEDULES)])
+        if problem is not None:
+            return problem
+    return Covered(f"{len(MORE_SCHEDULES) + 2} orders of blocks and warps")
+
+
+def run_declared(on: OnTrial) -> Covered | Problem:
+    """The declared launches themselves, without checkers, where the device can afford it."""
+    ran, problem = _run_points(on, on.oracle.plan.declared)
+    if problem is not None:
+        return problem
+    for point in on.oracle.plan.declared:
+        if point in on.oracle.dropped:
+            on.not_checked.append(f"{point.label}: {on.oracle.dropped[point].reason}")
+    if not on.oracle.plan.declared:
+        return Covered("among the shapes")
+    return _covered_points(ran, "too large for this device")
+
+
+def run_again(on: OnTrial) -> Covered | Problem:
+    problem = on.trial.repeat_first()
+    return problem or Covered("the first launch, repeated after all others, computes the same")
+
+
+def check_callers(on: OnTrial) -> Covered | Problem:
+    """A changed launch: does the old one still work, are all callers known?"""
+    if on.candidate_kernel is not None:
+        constants = signature.added_const(on.kernel, on.candidate_kernel)
+        if constants:
+            on.not_checked.append(f"declarations elsewhere: {', '.join(constants)} became pointers to const")
+    change = on.trial.candidate.launch_change
+    if change == LaunchChange():
+        return Covered("the launch is unchanged")
+    if _all_right_with_old_launch(on):
+        return Covered("right under the original's launch too")
+    if launch_facts.every_launch_passes_whole_allocations(on.candidate, on.candidate_kernel or on.kernel):
+        return Covered("every launch is in this program")
+    parts = [
+        f"{name} = {', '.join(value) if isinstance(value, tuple) else value}"
+        for name, value in (
+            ("grid", change.grid),
+            ("block", change.block),
+            ("shared", change.shared),
+            ("template arguments", change.template_arguments),
+        )
+        if value is not None
+    ]
+    on.not_checked.append(f"callers outside this file: they must launch with {'; '.join(parts)}")
+    return Covered("callers outside this file are not known; see not_checked")
+
+
+# --------------------------------------------------------------------------------------- helpers
+
+
+def _run_points(on: OnTrial, points: tuple[Point, ...]) -> tuple[list[Reference], Problem | None]:
+    """Runs the candidate once at each point that is not dropped."""
+    ran: list[Reference] = []
+    for number, point in enumerate(points):
+        reference = on.oracle.reference(point)
+        if reference is None:
+            continue
+        problem = on.trial.observe(reference, point_runs(point, number + 1))
+        if problem is not None:
+            return ran, problem
+        ran.append(reference)
+    return ran, None
+
+
+def _covered_points(ran: list[Reference], otherwise: str) -> Covered:
+    labels = dict.fromkeys(reference.point.label for reference in ran)
+    return Covered("; ".join(labels) or otherwise, not_run=not labels)
+
+
+def _all_right_with_old_launch(on: OnTrial) -> bool:
+    return all(
+        isinstance(on.trial.run(reference, 0, 0, LaunchChange()), Observation) for reference in on.oracle.quick()
+    )
+
+
+def _proven(on: OnTrial) -> bool:
+    return on.candidate_kernel is not None and launch_facts.every_launch_passes_whole_allocations(
+        on.candidate, on.candidate_kernel
+    )
+
+
+def _all_nan(reference: Reference) -> bool:
+    written = [member for member in reference.members if not member.kept.all() and member.shadow is not None]
+    return bool(written) and all((member.expected != member.expected)[~member.kept].all() for member in written)
+
+
+def _nothing_left(oracle: Oracle) -> str:
+    reasons = list(dict.fromkeys(f"{dropped.point.label}: {dropped.reason}" for dropped in oracle.dropped.values()))
+    return f"there is no size at which the original can serve as the oracle ({'; '.join(reasons[:3])})"
+
+
+QUICK_STAGES: tuple[tuple[str, Stage], ...] = (
+    ("signature", check_signature),
+    ("refused names", check_refused_names),
+    ("other code", check_other_code),
+    ("quick shapes", run_quick_shapes),
+    ("self-test", check_self_test),
+)
+FULL_STAGES: tuple[tuple[str, Stage], ...] = (
+    ("sizes", run_all_shapes),
+    ("scalars", run_scalars),
+    ("value families", run_families),
+    ("base addresses", run_shifted),
+    ("aliasing", run_aliasing),
+    ("schedules", run_schedules),
+    ("declared sizes", run_declared),
+    ("relaunch", run_again),
+    ("callers", check_callers),
+)
