@@ -59,6 +59,7 @@ class OriginalRuns:
         self.device = device
         self.seed = seed
         self.runs = 0
+        self._built: dict[tuple[tuple[str, ...], bool], Built | Failure] = {}
         self._roles: dict[int, Roles] = {}
         self._references: dict[Point, Reference | Dropped] = {}
 
@@ -97,8 +98,11 @@ class OriginalRuns:
         return Prepared(launch, poisoned(contents, outputs, POISON_PATTERNS[0]), outputs)
 
     def build(self, launch: Launch, widened: bool = False) -> Built | Failure:
-        """The original compiled for a launch's template arguments; the device caches it."""
-        return self.device.build(self.original, launch.template_arguments, widened)
+        """The original compiled for a launch's template arguments."""
+        key = (launch.template_arguments, widened)
+        if key not in self._built:
+            self._built[key] = self.device.build(self.original, launch.template_arguments, widened)
+        return self._built[key]
 
     def run(
         self,

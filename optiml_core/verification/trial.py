@@ -58,6 +58,7 @@ class Trial:
     allow: frozenset[str] = frozenset()
     observations: list[Observation] = field(factory=list)
     first_run: tuple[Reference, RunResult] | None = None
+    _built: dict[tuple[str, ...], Built] = field(factory=dict)
 
     def launch(self, reference: Reference, change: LaunchChange | None = None) -> Launch | Problem:
         """The candidate's launch at a point: the original's arguments, its own grid, block, shared memory."""
@@ -69,11 +70,15 @@ class Trial:
 
     def build(self, launch: Launch) -> Built | Problem:
         """The candidate compiled for a launch's template arguments."""
+        known = self._built.get(launch.template_arguments)
+        if known is not None:
+            return known
         built = self.device.build(self.candidate, launch.template_arguments)
         if isinstance(built, Failure):
             where = f" (line {built.line})" if built.line else ""
             open_question = built.kind in _NOT_THE_CANDIDATES_FAULT
             return Problem("compiles", f"{built.message}{where}", None if open_question else False)
+        self._built[launch.template_arguments] = built
         return built
 
     def run(
