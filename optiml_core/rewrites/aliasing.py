@@ -1,4 +1,4 @@
-"""Whether two pointer arguments can reach the same memory: by their types, by ``__restrict__``, by every launch site."""
+"""Whether two pointer arguments can reach the same memory: by types, ``__restrict__`` and launch sites."""
 
 from __future__ import annotations
 

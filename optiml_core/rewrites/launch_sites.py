@@ -274,19 +274,19 @@ def _trimmed(triple: Triple, names: dict[str, str]) -> list[str]:
     return texts
 
 
-def _may_change(
-    place: _Place, variable: DeclaredVariable, needed: frozenset[str], replaced: tuple[Edit, ...]
-) -> bool:
+def _may_change(place: _Place, variable: DeclaredVariable, needed: frozenset[str], replaced: tuple[Edit, ...]) -> bool:
     """Whether the launches of this kernel alone use the variable, and what it is to hold is known that early."""
     function = place.function
     if function is None or variable.name in needed:
         return False
+    if any(variable.name in names_in_text(one.replacement.decode("utf-8", "surrogateescape")) for one in replaced):
+        return False  # what was written a moment ago still means the old value
     declaration = variable.declaration
     for use in walk_types(function, "identifier"):
         if text_of(use) != variable.name or declaration.start_byte <= use.start_byte < declaration.end_byte:
             continue
         if any(one.start_byte <= use.start_byte < one.end_byte for one in replaced):
-            continue
+            continue  # this use goes away
         in_launch = any(
             where.start_byte <= use.start_byte < where.end_byte
             for site in place.siblings

@@ -14,6 +14,7 @@ from optiml_core.records import Edit
 from optiml_core.rewrites.context import Option, Refusal, Rewrite, RewriteContext, Rewritten
 from optiml_core.rewrites.finish import finish
 from optiml_core.rewrites.kernel_body import KernelBody, barriers_in, builtins_in, read_kernel
+from optiml_core.rewrites.launch_names import extent
 from optiml_core.rewrites.launch_text import LaunchPlan, is_primary, plan
 from optiml_core.rewrites.layout import (
     code_of,
@@ -132,7 +133,7 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
 
 
 def _launch(found: _Found, scope: str, threads: int) -> LaunchPlan | Refusal:
-    rows = found.work.bounds[0].limit if found.work.bounds else "grid.x * block.x"
+    rows = extent(found.body, found.work.bounds[0].limit if found.work.bounds else None, "x")
     used = builtins_in(found.body, found.body.body)
     per_block = threads // WARP if scope == "warp" else 1
     y, z = (f"grid.{axis}" if f"blockIdx.{axis}" in used else "1" for axis in "yz")
@@ -150,7 +151,9 @@ def _edits(context: RewriteContext, found: _Found, scope: str) -> list[Edit] | R
     if functions.text:
         above = _above(context)
         edits.append(edit(unit, above, above, functions.text + "\n"))
-    lane, stride = ("threadIdx.x", "blockDim.x") if scope == "block" else (unused_name("lane", names_in(body.body)), "32")
+    lane, stride = (
+        ("threadIdx.x", "blockDim.x") if scope == "block" else (unused_name("lane", names_in(body.body)), "32")
+    )
     edits += _row_number(context, found, scope, lane)
     befores: dict[int, list[str]] = {}
     for one in found.code.barriers_before:
@@ -189,7 +192,8 @@ def _above(context: RewriteContext) -> int:
     comments = {
         source.line_of(node.end_byte): node.start_byte
         for node in walk_types(context.unit.tree.root_node, "comment")
-        if node.end_byte <= start and not source.data[line_start(context.unit, node.start_byte) : node.start_byte].strip()
+        if node.end_byte <= start
+        and not source.data[line_start(context.unit, node.start_byte) : node.start_byte].strip()
     }
     while (above := comments.get(source.line_of(start) - 1)) is not None:
         start = above
@@ -255,6 +259,4 @@ def _wrapped(context: RewriteContext, group: tuple[Node, ...], condition: str, s
     return edit(unit, start, end, f"{condition}\n{indent}{step}{inner}\n{indent}}}")
 
 
-REWRITE = Rewrite(
-    "parallel-row", ("uncoalesced-access", "latency-bound-launch", "low-occupancy"), options, apply
-)
+REWRITE = Rewrite("parallel-row", ("uncoalesced-access", "latency-bound-launch", "low-occupancy"), options, apply)

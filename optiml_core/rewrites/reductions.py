@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Literal
 
 from attrs import frozen
@@ -26,6 +27,8 @@ from optiml_core.rewrites.syntax import (
     unwrap,
     walk_types,
 )
+from optiml_core.rewrites.type_names import resolved_type
+from optiml_core.source import element_type_of
 
 ReductionKind = Literal["sum", "max", "min"]
 
@@ -36,9 +39,7 @@ _SHUFFLED = {
     "float": ("fmaxf", "fminf"),
     "double": ("fmax", "fmin"),
     "int": ("max", "min"),
-    "unsigned": ("max", "min"),
     "unsigned int": ("max", "min"),
-    "uint": ("max", "min"),
     "long long": ("max", "min"),
     "unsigned long long": ("max", "min"),
 }
@@ -74,10 +75,12 @@ def reduction_of(body: KernelBody, name: str, loop_body: Node) -> Reduction | Re
     variable = body.locals.get(name)
     if variable is None or variable.is_pointer or variable.is_array:
         return Refusal(f"`{name}` is not a local scalar")
-    kind = " ".join(word for word in variable.type.split() if word != "const")
-    templates = {one.name for one in body.kernel.template_parameters if one.kind in ("typename", "class")}
-    if kind not in _SHUFFLED and (kind not in templates or next(iter(kinds)) != "sum"):
+    kind = resolved_type(body.unit, variable.type)
+    known = element_type_of(kind)
+    if kind not in _SHUFFLED and known is not None:
         return Refusal(f"a warp cannot combine values of type {kind}")
+    if kind not in _SHUFFLED and (not kind.isidentifier() or kind == "auto"):
+        return Refusal(f"the type of `{name}` is not known")
     return Reduction(name, next(iter(kinds)), kind, uses)
 
 
@@ -169,45 +172,43 @@ class Collectives:
     text: str
 
 
-def collectives(wanted: Iterable[tuple[ReductionKind, str]], scope: str, file_text: str, taken: Iterable[str], step: str) -> Collectives:
+def collectives(
+    wanted: Iterable[tuple[ReductionKind, str]], scope: str, file_text: str, taken: Iterable[str], step: str
+) -> Collectives:
     """Definitions for the wanted reductions. ``scope``: ``warp`` or ``block``; ``step``: one indentation."""
     names: dict[tuple[str, str], str] = {}
     pieces: list[str] = []
     used = set(taken)
     for kind, type_ in dict.fromkeys(wanted):
-        warp = _define(f"warp_{kind}", lambda name, k=kind, t=type_: _warp_text(name, k, t, step), file_text, used, pieces)  # type: ignore[misc]
-        names[(kind, type_)] = warp
+        name = _chosen(f"warp_{kind}", partial(_warp_text, kind=kind, type_=type_, step=step), file_text, used, pieces)
         if scope == "block":
-            names[(kind, type_)] = _define(
-                f"block_{kind}",
-                lambda name, k=kind, t=type_, w=warp: _block_text(name, w, k, t, step),  # type: ignore[misc]
-                file_text,
-                used,
-                pieces,
-            )
+            write = partial(_block_text, warp=name, kind=kind, type_=type_, step=step)
+            name = _chosen(f"block_{kind}", write, file_text, used, pieces)
+        names[(kind, type_)] = name
     return Collectives(names, "\n".join(pieces))
 
 
-def _define(wanted: str, text_of_name: object, file_text: str, used: set[str], pieces: list[str]) -> str:
+def _chosen(wanted: str, write: Callable[[str], str], file_text: str, used: set[str], pieces: list[str]) -> str:
     """Reuses a function of the file with the very same text, else adds one under a free name."""
-    assert callable(text_of_name)
-    plain = text_of_name(wanted)
-    if plain in file_text or plain in pieces:
+    if write(wanted) in file_text or write(wanted) in pieces:
         return wanted
     # Another type's function of ours may share the name: overloads are told apart by their argument.
     ours = any(f" {wanted}(" in piece for piece in pieces)
     name = wanted if ours else unused_name(wanted, used)
-    pieces.append(text_of_name(name))
+    pieces.append(write(name))
     return name
 
 
 def _header(type_: str) -> str:
-    return "" if type_ in _SHUFFLED else f"template <typename {type_}>\n"
+    return "" if type_ in _SHUFFLED else "template <typename T>\n"
 
 
 def _combined(kind: str, type_: str, value: str, other: str) -> str:
     if kind == "sum":
         return f"{value} += {other};"
+    if type_ not in _SHUFFLED:
+        sign = ">" if kind == "max" else "<"
+        return f"const T other = {other};\n@@{value} = other {sign} {value} ? other : {value};"
     function = _SHUFFLED[type_][0 if kind == "max" else 1]
     return f"{value} = {function}({value}, {other});"
 
@@ -217,11 +218,13 @@ _WORDS = {"sum": "sum", "max": "largest", "min": "smallest"}
 
 def _warp_text(name: str, kind: str, type_: str, step: str) -> str:
     other = "__shfl_xor_sync(0xffffffff, value, offset)"
+    combined = _combined(kind, type_, "value", other).replace("@@", step + step)
+    type_ = type_ if type_ in _SHUFFLED else "T"
     return (
         f"// The {_WORDS[kind]} of `value` over the warp, in every lane.\n"
         f"{_header(type_)}__device__ __forceinline__ {type_} {name}({type_} value) {{\n"
         f"{step}for (int offset = 16; offset > 0; offset /= 2) {{\n"
-        f"{step}{step}{_combined(kind, type_, 'value', other)}\n"
+        f"{step}{step}{combined}\n"
         f"{step}}}\n"
         f"{step}return value;\n"
         "}\n"
@@ -230,7 +233,8 @@ def _warp_text(name: str, kind: str, type_: str, step: str) -> str:
 
 def _block_text(name: str, warp: str, kind: str, type_: str, step: str) -> str:
     """``partial[0]`` pads the lanes beyond the last warp of a maximum; a sum pads with zero."""
-    zero = "0" if type_ in _SHUFFLED else f"{type_}(0)"
+    zero = "0" if type_ in _SHUFFLED else "T(0)"
+    type_ = type_ if type_ in _SHUFFLED else "T"
     rest = zero if kind == "sum" else "partial[0]"
     return (
         f"// The {_WORDS[kind]} of `value` over the block, in every thread; all threads must call it.\n"

@@ -23,6 +23,7 @@ from optiml_core.rewrites.syntax import (
     statements_of,
     walk_types,
 )
+from optiml_core.rewrites.type_names import bare_type
 
 
 @frozen
@@ -178,7 +179,7 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
 def _edits(context: RewriteContext, body: KernelBody, one: _Candidate) -> list[Edit]:
     unit = context.unit
     parameter = next(p for p in body.kernel.parameters if p.name == one.array)
-    type_ = " ".join(parameter.type.replace("*", " ").replace("__restrict__", " ").replace("const", " ").split())
+    type_ = bare_type(parameter.type)
     adds = all(access.kind != "store" or access is one.uses[0] for access in one.uses)
     name = unused_name("sum" if adds else f"{one.array}_value", names_in(body.body) | body.parameter_names)
     target = code_of(unit, one.uses[0].node)

@@ -107,7 +107,9 @@ class _Reader:
         self.pending.extend(events)
 
 
-def read_row(body: KernelBody, statements: tuple[Node, ...], row: str, collective_is_barrier: bool) -> RowCode | Refusal:
+def read_row(
+    body: KernelBody, statements: tuple[Node, ...], row: str, collective_is_barrier: bool
+) -> RowCode | Refusal:
     """Reads the statements of one row. ``row`` is the coordinate's name."""
     reader = _Reader(body, row, collective_is_barrier)
     refusal = _read_statements(reader, statements)
@@ -332,9 +334,7 @@ def _is_private(body: KernelBody, name: str, loop: CountedLoop) -> bool:
     """Whether an outer variable is only a scratch value: each round sets it before it reads it."""
     uses = [node for node in walk_types(body.body, "identifier") if text_of(node) == name]
     inside = [node for node in uses if contains(loop.body, node)]
-    outside = [
-        node for node in uses if not contains(loop.body, node) and not _is_declaration_without_value(node)
-    ]
+    outside = [node for node in uses if not contains(loop.body, node) and not _is_declaration_without_value(node)]
     if not inside or outside:
         return False
     first = inside[0]
