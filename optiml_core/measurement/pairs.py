@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +12,8 @@ from attrs import frozen
 
 from optiml_core.device.protocol import Built, Contents
 from optiml_core.measurement.statistics import RatioInterval, StoppingRule, order_plan, ratio_interval, speed_verdict
-from optiml_core.records import Failure, Launch, Measurement
+from optiml_core.records import Failure, Launch, Measurement, Variant
+from optiml_core.workload import Workload, make_contents, resolve_launch
 
 # One timed batch should last this long (seconds): a CUDA event resolves about half a microsecond,
 # so the clock then contributes less than a quarter of a percent.
@@ -27,6 +28,10 @@ class TimingDevice(Protocol):
     @property
     def name(self) -> str:
         """``cuda:0`` and the like."""
+        ...
+
+    def build(self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False) -> Built | Failure:
+        """As :class:`optiml_core.device.protocol.Device` does."""
         ...
 
     def time_launches(
@@ -153,3 +158,30 @@ def measure_prepared_pairs(
         inconclusive=verdict == "inconclusive",
         notes=tuple(notes),
     )
+
+
+def measure_pairs(
+    original: Variant,
+    candidate: Variant,
+    workload: Workload,
+    device: TimingDevice,
+    target: str,
+    *,
+    index: int = 0,
+    plan: PairPlan = DEFAULT_PLAN,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Measurement | Failure:
+    """Builds both variants, launches both on the same contents of launch ``index``, and compares their times."""
+    sides = []
+    for variant in (original, candidate):
+        launch = resolve_launch(workload, index, None, variant.launch_change)
+        if isinstance(launch, Failure):
+            return launch
+        made = make_contents(launch, plan.seed)
+        if isinstance(made, Failure):
+            return made
+        built = device.build(variant, launch.template_arguments)
+        if isinstance(built, Failure):
+            return built
+        sides.append(PreparedRun(built, launch, Contents(made)))
+    return measure_prepared_pairs(sides[0], sides[1], device, target, plan, cancelled=cancelled)

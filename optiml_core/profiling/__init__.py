@@ -1,1 +1,8 @@
-"""One Profile from emulator counts, static analysis or Nsight Compute; roofline; findings."""
+"""What limits a kernel: one Profile from emulator counts, machine code or reports; roofline; findings."""
+
+from optiml_core.profiling.findings import find_findings
+from optiml_core.profiling.on_device import profile_on_device
+from optiml_core.profiling.static import static_profile
+from optiml_core.profiling.time_model import Prediction, roofline
+
+__all__ = ["Prediction", "find_findings", "profile_on_device", "roofline", "static_profile"]

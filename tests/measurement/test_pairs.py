@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ class SyntheticDevice:
     def __init__(self, times: dict[str, Callable[[], float | Failure]], honest_clock: bool = True) -> None:
         self.times, self.honest_clock = times, honest_clock
         self.now = 0.0
+        self.built: list[Variant] = []
         self.calls: list[tuple[str, int, bool]] = []
 
     @property
@@ -27,6 +28,10 @@ class SyntheticDevice:
 
     def clock(self) -> float:
         return self.now
+
+    def build(self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False) -> Built | Failure:
+        self.built.append(variant)
+        return Built(variant.data.decode(), variant)
 
     def time_launches(
         self, built: Built, launch: Launch, contents: Contents, repetitions: int, flush: bool

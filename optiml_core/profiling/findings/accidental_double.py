@@ -1,0 +1,55 @@
+"""Double precision that nobody asked for: an unsuffixed literal or a double function in float code."""
+
+from __future__ import annotations
+
+import re
+
+from optiml_core.profiling.findings.context import FindingContext, in_line
+from optiml_core.records import Finding
+
+KIND = "accidental-double"
+_LITERAL = re.compile(rb"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?(?![\w.])")
+_SPACE_OUT = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+
+
+def find(context: FindingContext) -> tuple[Finding, ...]:
+    """Each line of a kernel without double parameters or variables that holds an unsuffixed floating literal.
+
+    With machine code, only lines where double instructions really remain are reported; the compiler folds some away.
+    """
+    kernel = context.kernel
+    if any("double" in parameter.type for parameter in kernel.parameters):
+        return ()
+    body = kernel.body_range
+    text = _SPACE_OUT.sub(lambda match: re.sub(rb"[^\n]", b" ", match.group(0)),
+                          context.unit.source.data[body.start_byte : body.end_byte])  # fmt: skip
+    if re.search(rb"\bdouble\d?\b", text):
+        return ()
+    doubles = context.metrics.get("fp64_warp_instructions")
+    found = []
+    seen: set[int] = set()
+    for match in _LITERAL.finditer(text):
+        place = context.unit.source.range(body.start_byte + match.start(), body.start_byte + match.end())
+        line = place.start_line
+        at_line = context.line_metric(line, "fp64_warp_instructions")
+        if line in seen or (doubles is not None and at_line == 0):
+            continue
+        seen.add(line)
+        gain = None
+        if doubles:
+            metrics = context.metrics
+            conversions = metrics.get("conversion_warp_instructions", 0.0)
+            gain = context.gain_if(
+                {
+                    "fp64_warp_instructions": max(0.0, doubles - at_line),
+                    "conversion_warp_instructions": max(0.0, conversions - at_line),
+                    "fp32_warp_instructions": metrics.get("fp32_warp_instructions", 0.0) + at_line,
+                }
+            )
+        literal = match.group(0).decode()
+        message = f"`{literal}` is a double: the expression around it is computed in double precision"
+        evidence: dict[str, float | str] = {"literal": literal}
+        if doubles is not None:
+            evidence["fp64_warp_instructions"] = at_line
+        found.append(in_line(context.finding(KIND, place, message, evidence, gain, ("float-literals",)), line))
+    return tuple(found)
