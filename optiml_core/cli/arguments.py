@@ -1,0 +1,92 @@
+"""The command line's grammar: docs/command-line.md describes it, this defines it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from optiml_core import __version__
+from optiml_core.cli.failure import bad_input
+
+DEVICE_HELP = "auto, emulator or cuda:N (default: auto)"
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports usage errors like every other bad input instead of exiting by itself."""
+
+    def error(self, message: str) -> NoReturn:
+        raise bad_input(message, cure=f"{self.prog} --help")
+
+
+def split_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments before ``--`` and the compile flags behind it."""
+    if "--" in arguments:
+        index = list(arguments).index("--")
+        return list(arguments[:index]), list(arguments[index + 1 :])
+    return list(arguments), []
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-p", dest="build_dir", metavar="BUILD_DIR", help="folder with compile_commands.json")
+    parser.add_argument("--workload", metavar="FILE.toml", help="workload declarations")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    parser.add_argument("--progress", choices=["auto", "json", "none"], default="auto", help="progress on stderr")
+    parser.epilog = "Compile flags follow after `--`."
+
+
+def _device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="auto", help=DEVICE_HELP)
+    parser.add_argument("--gpu", metavar="NAME|sm_XX", help="the GPU that predictions and occupancy are for")
+
+
+def make_parser() -> Parser:
+    """The parser of `optiml`."""
+    parser = Parser(prog="optiml", description="Verified optimization of CUDA kernels.")
+    parser.add_argument("--version", action="version", version=f"optiml {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+
+    doctor = commands.add_parser("doctor", help="what works here, what does not, how to fix it")
+    doctor.add_argument("--json", action="store_true")
+
+    kernels = commands.add_parser("kernels", help="the kernels of a file, their launches and workloads")
+    kernels.add_argument("file")
+    _common(kernels)
+
+    profile = commands.add_parser("profile", help="what limits a kernel")
+    profile.add_argument("target", metavar="FILE[:KERNEL]")
+    profile.add_argument("--kernel")
+    profile.add_argument("--report", metavar="R.ncu-rep", help="read an Nsight Compute report instead of running")
+    _device(profile)
+    _common(profile)
+
+    verify = commands.add_parser("verify", help="is the candidate the same function as the original?")
+    verify.add_argument("original")
+    verify.add_argument("candidate")
+    verify.add_argument("--kernel")
+    verify.add_argument("--quick", action="store_true", help="the quick gate instead of the full verdict")
+    verify.add_argument("--allow", default="", help="comma-separated: fast-math, tf32, no-alias, aligned, nan")
+    verify.add_argument("--seed", type=int, default=0)
+    _device(verify)
+    _common(verify)
+
+    optimize = commands.add_parser("optimize", help="search for a faster, verified variant")
+    optimize.add_argument("target", metavar="FILE[:KERNEL]")
+    optimize.add_argument("--kernel")
+    optimize.add_argument("--seconds", type=float, help="budget (default: 120 with a GPU, 60 on the emulator)")
+    optimize.add_argument("--evaluations", type=int, help="budget in evaluated variants")
+    optimize.add_argument("--seed", type=int, default=0)
+    optimize.add_argument("--rewrites-only", action="store_true", help="no language model, whatever is configured")
+    optimize.add_argument("--allow", default="", help="comma-separated: fast-math, tf32, no-alias, aligned, nan")
+    optimize.add_argument("--profile", choices=["all", "best", "none"], default="best")
+    optimize.add_argument("--patch", metavar="OUT.diff", help="write the patch here")
+    optimize.add_argument("--apply", action="store_true", help="write the result into the file")
+    optimize.add_argument("--report", metavar="OUT.html", help="write a self-contained report")
+    optimize.add_argument("--jobs", type=int, help="evaluation processes (default: one per core, at most 8)")
+    optimize.add_argument("--fresh", action="store_true", help="do not reuse results of an earlier search")
+    _device(optimize)
+    _common(optimize)
+
+    server = commands.add_parser("server", help="run the language server")
+    server.add_argument("--tcp", type=int, metavar="PORT", help="listen on 127.0.0.1:PORT instead of stdio")
+    return parser

@@ -1,0 +1,83 @@
+"""``optiml``: reads the arguments, runs one command, turns every failure into one message and an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+
+from optiml_core.cli import failure
+from optiml_core.cli.arguments import make_parser, split_flags
+from optiml_core.cli.failure import CommandFailure
+from optiml_core.cli.output import failure_json, print_failure, print_json
+from optiml_core.records import Failure
+
+COMMANDS = ("doctor", "kernels", "profile", "verify", "optimize")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs ``optiml`` with ``arguments`` (default: the process's) and returns the exit status."""
+    given, flags = split_flags(list(sys.argv[1:] if arguments is None else arguments))
+    wants_json = "--json" in given
+    try:
+        parsed = make_parser().parse_args(given)
+        if parsed.command is None:
+            make_parser().print_help()
+            return failure.BAD_INPUT
+        if parsed.command == "server":
+            return _server(parsed.tcp)
+        parsed.flags = flags
+        # Each command is imported only when it is asked for: `optiml kernels` must not pay for the search.
+        module = importlib.import_module(f"optiml_core.cli.{parsed.command}")
+        return int(module.run(parsed))
+    except CommandFailure as error:
+        _report(error.failure, wants_json)
+        return error.status
+    except BrokenPipeError:
+        # The reader of our output went away, for example `optiml kernels x.cu | head`.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return failure.DONE
+    except KeyboardInterrupt:
+        _report(Failure("cancelled", "cancelled"), wants_json)
+        return failure.NEGATIVE
+    except Exception as error:  # noqa: BLE001 - the last fence: a person sees one message, the details go to a file
+        _report(_internal(error), wants_json)
+        return failure.MISSING
+
+
+def _internal(error: Exception) -> Failure:
+    handle, path = tempfile.mkstemp(prefix="optiml-error-", suffix=".txt")
+    with os.fdopen(handle, "w") as stream:
+        traceback.print_exception(error, file=stream)
+    return Failure(
+        "internal-error",
+        f"OptiML failed in a way that it should not: {type(error).__name__}: {error}",
+        cure=f"please report it with the details in {path}",
+    )
+
+
+def _report(what: Failure, wants_json: bool) -> None:
+    if wants_json:
+        print_json(failure_json(what))
+    else:
+        print_failure(what)
+
+
+def _server(port: int | None) -> int:
+    """Starts the language server, found by entry point: the core never imports it."""
+    for entry in importlib.metadata.entry_points(group="optiml.server"):
+        if entry.name == "start":
+            return int(entry.load()(port) or 0)
+    raise CommandFailure(
+        Failure("missing-package", "the language server is not installed", cure="install the whole package `optiml`")
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

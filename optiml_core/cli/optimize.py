@@ -1,0 +1,194 @@
+"""``optiml optimize FILE[:KERNEL]``: search for a faster, verified variant."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from optiml_core.cli.compile_flags import choose_flags
+from optiml_core.cli.failure import BAD_INPUT, DONE, NEGATIVE, CommandFailure, bad_input
+from optiml_core.cli.optimize_text import print_result
+from optiml_core.cli.output import print_json
+from optiml_core.cli.progress import ProgressLine
+from optiml_core.cli.target import Target, open_target
+from optiml_core.cli.target_device import choose_device, choose_gpu
+from optiml_core.cli.verdict_text import verdict_json
+from optiml_core.cli.workload_file import read_workload_file
+from optiml_core.records import Failure, Measurement, Variant
+from optiml_core.report.patch import apply_to_file, write_whole
+from optiml_core.search import Budget, SearchProblem, SearchResult, optimize
+from optiml_core.search.freedoms import UnknownFreedom, parse_allow
+from optiml_core.search.trajectory import repository_root
+from optiml_core.store import Store
+
+DEFAULT_SECONDS = {"emulator": 60.0, "cuda": 120.0}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit status 0 with a better verified variant, 1 without, 2 bad input, 3 something missing."""
+    target = open_target(arguments.target, arguments.kernel, needs_kernel=True)
+    problem = make_problem(arguments, target)
+    budget = make_budget(arguments, problem.device)
+    for output in (arguments.patch, arguments.report):
+        _check_writable(output)
+    stop = _StopOnSignal()
+    progress = ProgressLine(arguments.progress, budget.seconds)
+    with progress.shown(), stop:
+        result = optimize(
+            problem,
+            budget,
+            processes=arguments.jobs or min(8, os.cpu_count() or 1),
+            store=Store.open(),
+            fresh=arguments.fresh,
+            on_event=progress,
+            cancelled=stop.requested,
+        )
+    if isinstance(result, Failure):
+        raise CommandFailure(result)
+    written = _write_outputs(arguments, target, result)
+    if arguments.json:
+        print_json(result_json(result))
+    else:
+        print_result(result, written)
+    return DONE if result.best is not None else NEGATIVE
+
+
+def make_problem(arguments: argparse.Namespace, target: Target) -> SearchProblem:
+    """The search problem that the arguments describe."""
+    assert target.kernel is not None
+    flags = choose_flags(arguments, target.path)
+    device = choose_device(arguments.device)
+    try:
+        allow = parse_allow(arguments.allow)
+    except UnknownFreedom as error:
+        raise bad_input(str(error)) from error
+    source = target.unit.source
+    return SearchProblem(
+        original=Variant(source.path, source.data, target.kernel.qualified, flags),
+        device=device,
+        gpu=choose_gpu(arguments.gpu, flags, device).name,
+        toml=read_workload_file(arguments.workload),
+        allow=allow,
+        seed=arguments.seed,
+        profile=arguments.profile,
+        root=repository_root(source.path),
+        template_arguments=target.template_arguments,
+    )
+
+
+def make_budget(arguments: argparse.Namespace, device: str) -> Budget:
+    """``--seconds`` and ``--evaluations``; with evaluations alone, no limit of time, so that runs repeat."""
+    for name in ("seconds", "evaluations", "jobs"):
+        value = getattr(arguments, name)
+        if value is not None and value <= 0:
+            raise bad_input(f"--{name} must be above 0")
+    seconds = arguments.seconds
+    if seconds is None and arguments.evaluations is None:
+        seconds = DEFAULT_SECONDS[device.partition(":")[0]]
+    return Budget(seconds=seconds, evaluations=arguments.evaluations)
+
+
+class _StopOnSignal:
+    """SIGINT and SIGTERM ask the search to stop with the best so far; a second one ends at once."""
+
+    def __init__(self) -> None:
+        self._requested = False
+        self._before: dict[int, Any] = {}
+
+    def requested(self) -> bool:
+        return self._requested
+
+    def __enter__(self) -> _StopOnSignal:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._requested:
+            raise KeyboardInterrupt
+        self._requested = True
+
+
+def _check_writable(output: str | None) -> None:
+    """Finds a bad output path before the search rather than after it."""
+    if output is None:
+        return
+    folder = Path(output).resolve().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise bad_input(f"cannot write into {folder}", file=output)
+    if Path(output).is_dir():
+        raise bad_input("is a folder", file=output)
+
+
+def _write_outputs(arguments: argparse.Namespace, target: Target, result: SearchResult) -> list[str]:
+    written: list[str] = []
+    if arguments.patch and result.patch:
+        _raise_if_failed(write_whole(Path(arguments.patch), result.patch.encode("utf-8", "surrogateescape")))
+        written.append(arguments.patch)
+    if arguments.report:
+        from optiml_core.report.html import html_report
+
+        _raise_if_failed(write_whole(Path(arguments.report), html_report(result).encode()))
+        written.append(arguments.report)
+    if arguments.apply and result.best is not None:
+        source = target.unit.source
+        _raise_if_failed(apply_to_file(target.path, source.data, result.best.variant.data))
+        written.append(str(target.path))
+    return written
+
+
+def _raise_if_failed(failure: Failure | None) -> None:
+    if failure is not None:
+        raise CommandFailure(failure, BAD_INPUT)
+
+
+def _time_json(measurement: Measurement | None) -> dict[str, Any] | None:
+    return None if measurement is None else {"time_us": measurement.time * 1e6, "kind": measurement.kind}
+
+
+def result_json(result: SearchResult) -> dict[str, Any]:
+    """The result as design.md section 6 has it."""
+    best = result.best
+    measurement = best.measurement if best else None
+    roofline = best.roofline if best else result.baseline.roofline
+    return {
+        "kernel": result.kernel,
+        "device": result.device,
+        "target": result.target,
+        "workload": {"origin": result.origin, "launches": list(result.launches)},
+        "baseline": _time_json(result.baseline.measurement),
+        "best": _time_json(measurement),
+        "speedup": None
+        if measurement is None
+        else {
+            "value": measurement.speedup,
+            "low": measurement.low,
+            "high": measurement.high,
+            "kind": measurement.kind,
+        },
+        "roofline": None if roofline is None else {"fraction": roofline.fraction, "bound_by": roofline.bound_by},
+        "verdict": verdict_json(best.verdict if best else result.baseline.verdict),
+        "steps": [
+            {
+                "name": step.step.name,
+                "parameters": dict(step.step.parameters),
+                "rationale": step.step.rationale,
+                "evidence": dict(step.evidence),
+                "gain": step.gain,
+            }
+            for step in result.trajectory
+        ],
+        "patch": result.patch,
+        "evaluations": result.evaluations,
+        "seconds": result.seconds,
+        "stopped": result.stopped,
+        "notes": list(result.notes),
+    }

@@ -1,0 +1,299 @@
+"""Evaluates one node: apply the step, compile, quick gate or full verdict, profile, time, reward, judge.
+
+Lives in a child process of the pool. Everything that goes wrong with a candidate is an outcome, not an exception.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from attrs import evolve
+
+from optiml_core.device.protocol import Built, Device
+from optiml_core.records import (
+    Failure,
+    Finding,
+    Kernel,
+    Launch,
+    LaunchChange,
+    Measurement,
+    Profile,
+    Step,
+    Variant,
+    Verdict,
+)
+from optiml_core.rewrites import RewriteContext
+from optiml_core.search.devices import open_device
+from optiml_core.search.guardrails import is_better, regression
+from optiml_core.search.judge import Evidence, RuleJudge
+from optiml_core.search.problem import EvaluationTask, SearchProblem
+from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
+from optiml_core.search.records import Outcome, Proposal
+from optiml_core.search.reward import FAILED, REFUSED, reward
+from optiml_core.search.timing import Timing, time_variant
+from optiml_core.source import SourceFile, TranslationUnit, normalised_source, parse
+from optiml_core.toolchain import discover, gpu_facts
+from optiml_core.verification import Verifier
+from optiml_core.workload import Workload, find_workload, resolve_launch
+
+
+class ProblemError(Exception):
+    """The problem itself cannot be searched (no workload, no device). Carries the failure to report."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Evaluator:
+    """Holds what evaluations of one problem share: the parsed original, its workload, a device and a verifier."""
+
+    def __init__(self, problem: SearchProblem) -> None:
+        self.problem = problem
+        self.toolchain = discover()
+        gpu = gpu_facts(problem.gpu)
+        if isinstance(gpu, Failure):
+            raise ProblemError(gpu)
+        self.gpu = gpu
+        self.unit, self.kernel = self._parse(problem.original)
+        self.workload: Workload = find_workload(self.unit, self.kernel, problem.toml)
+        if problem.template_arguments is not None:
+            self.workload = evolve(self.workload, template_arguments=problem.template_arguments)
+        device = open_device(problem.device, self.toolchain)
+        if isinstance(device, Failure):
+            raise ProblemError(device)
+        self.device: Device = device
+        self.launch = self._launch(LaunchChange())
+        self.verifier = Verifier(
+            problem.original, self.workload, self.device, allow=problem.allow, seed=problem.seed
+        )
+        self.judge = RuleJudge()
+        self._original_timing: Timing | None = None
+
+    def close(self) -> None:
+        self.device.close()
+
+    # ----------------------------------------------------------------------------- the original
+
+    def baseline(self) -> Outcome:
+        """The original: checked against itself, timed and profiled, with the proposals it invites."""
+        original = self.problem.original
+        spent: dict[str, float] = {}
+        started = time.monotonic()
+        verdict = self.verifier.verify(original, "quick")
+        spent["verify"] = time.monotonic() - started
+        key = self._source_key(original)
+        if verdict.equivalent is not True:
+            reason = f"the original cannot be verified against itself: {verdict.reason}"
+            return Outcome("could-not-tell", reason, 0.0, original, key, verdict, seconds=spent)
+        timing = self._timing_of_original()
+        if isinstance(timing, Failure):
+            return Outcome("failed", timing.message, 0.0, original, key, verdict, failure=timing, seconds=spent)
+        spent["profile"] = time.monotonic() - started - spent["verify"]
+        findings = self._findings(timing.profile, self.unit, self.kernel, self.launch)
+        proposals = propose_rewrites(self._context(original, self.unit, self.kernel, self.launch, findings))
+        return Outcome(
+            "not-better",
+            "the original",
+            0.0,
+            original,
+            key,
+            verdict,
+            timing.measurement,
+            timing.profile,
+            timing.roofline,
+            findings,
+            proposals,
+            seconds=spent,
+        )
+
+    def _timing_of_original(self) -> Timing | Failure:
+        if self._original_timing is None:
+            timing = time_variant(
+                self.problem.original, None, self.workload, self.device, self.gpu, self.toolchain, self.problem.profile
+            )
+            if isinstance(timing, Failure):
+                return timing
+            self._original_timing = timing
+        return self._original_timing
+
+    # -------------------------------------------------------------------------------- one node
+
+    def evaluate(self, task: EvaluationTask) -> Outcome:
+        """The outcome of one task; see ``EvaluationTask``."""
+        spent: dict[str, float] = {}
+        variant: Variant | Outcome = task.parent
+        for proposal in task.proposals:
+            variant = self._apply(variant, proposal)
+            if isinstance(variant, Outcome):
+                return variant
+        key = self._source_key(variant)
+        if key in task.known:
+            return Outcome("duplicate", "the same source as an earlier variant", 0.0, variant, key)
+        started = time.monotonic()
+        built = self.device.build(variant, self.launch.template_arguments)
+        spent["build"] = time.monotonic() - started
+        if isinstance(built, Failure):
+            state = "compile-error" if built.kind == "compile-error" else "failed"
+            return Outcome(state, built.message, FAILED, variant, key, failure=built, seconds=spent)  # type: ignore[arg-type]
+        started = time.monotonic()
+        verdict = self.verifier.verify(variant, task.level)
+        spent["verify"] = time.monotonic() - started
+        if verdict.equivalent is not True:
+            wrong = verdict.equivalent is False
+            return Outcome(
+                "wrong" if wrong else "could-not-tell",
+                verdict.reason,
+                FAILED if wrong else REFUSED,
+                variant,
+                key,
+                verdict,
+                seconds=spent,
+            )
+        started = time.monotonic()
+        outcome = self._time_and_judge(variant, key, verdict, built)
+        spent["profile"] = time.monotonic() - started
+        return evolve(outcome, seconds=spent)
+
+    def _apply(self, variant: Variant, proposal: Proposal) -> Variant | Outcome:
+        unit, kernel = self._parse(variant)
+        launch = self._launch(variant.launch_change)
+        applied = apply_proposal(variant, proposal, self._context(variant, unit, kernel, launch, ()))
+        if isinstance(applied, Failure):
+            step = Step(proposal.name, dict(proposal.parameters), proposal.rationale, proposal.proposer)
+            refused = evolve(variant, steps=(*variant.steps, step))
+            key = f"refused-{self._source_key(variant)}-{proposal.name}-{sorted(proposal.parameters.items())}"
+            return Outcome("refused", applied.message, REFUSED, refused, key, failure=applied)
+        return applied
+
+    def _time_and_judge(self, variant: Variant, key: str, verdict: Verdict, built: Built) -> Outcome:
+        original = self._timing_of_original()
+        if isinstance(original, Failure):
+            return Outcome("failed", original.message, FAILED, variant, key, verdict, failure=original)
+        timing = time_variant(
+            variant, original, self.workload, self.device, self.gpu, self.toolchain, self.problem.profile
+        )
+        if isinstance(timing, Failure):
+            return Outcome("failed", timing.message, FAILED, variant, key, verdict, failure=timing)
+        measurement = timing.measurement
+        judgement = self.judge.review(
+            Evidence(
+                original.profile,
+                timing.profile,
+                measurement,
+                original.roofline,
+                timing.roofline,
+                verdict,
+                None,
+                self.problem.original.data.decode("utf-8", "replace"),
+                variant.data.decode("utf-8", "replace"),
+            )
+        )
+        if judgement.veto:
+            return Outcome(
+                "vetoed",
+                judgement.reason,
+                FAILED,
+                variant,
+                key,
+                verdict,
+                measurement,
+                timing.profile,
+                timing.roofline,
+                judgement=judgement,
+            )
+        unit, kernel = self._parse(variant)
+        launch = self._launch(variant.launch_change)
+        findings = self._findings(timing.profile, unit, kernel, launch)
+        slower = regression(timing.other_launches)
+        better = is_better(measurement)
+        return Outcome(
+            "better" if better else "not-better",
+            describe(measurement),
+            reward(measurement, original.profile, timing.profile, slower),
+            variant,
+            key,
+            verdict,
+            measurement,
+            timing.profile,
+            timing.roofline,
+            findings,
+            propose_rewrites(self._context(variant, unit, kernel, launch, findings)),
+            judgement,
+        )
+
+    def remeasure(self, outcome: Outcome) -> Outcome:
+        """The final paired measurement of a variant; the state says whether the gain held."""
+        original = self._timing_of_original()
+        if isinstance(original, Failure):
+            return evolve(outcome, state="failed", reason=original.message, failure=original)
+        timing = time_variant(
+            outcome.variant, original, self.workload, self.device, self.gpu, self.toolchain, "none"
+        )
+        if isinstance(timing, Failure):
+            return evolve(outcome, state="failed", reason=timing.message, failure=timing)
+        state = "better" if is_better(timing.measurement) else "not-better"
+        return evolve(
+            outcome, state=state, reason=describe(timing.measurement), measurement=timing.measurement
+        )
+
+    # ---------------------------------------------------------------------------------- pieces
+
+    def _parse(self, variant: Variant) -> tuple[TranslationUnit, Kernel]:
+        unit = parse(SourceFile(variant.file, variant.data))
+        kernel = unit.kernel(variant.kernel)
+        if kernel is None:
+            raise ProblemError(Failure("bad-input", f"{variant.kernel} is not in {variant.file}", variant.file))
+        return unit, kernel
+
+    def _launch(self, change: LaunchChange) -> Launch:
+        launch = resolve_launch(self.workload, 0, {}, change)
+        if isinstance(launch, Failure):
+            raise ProblemError(launch)
+        return launch
+
+    def _source_key(self, variant: Variant) -> str:
+        return f"{normalised_source(variant.data)}-{variant.launch_change!r}"
+
+    def _findings(
+        self, profile: Profile | None, unit: TranslationUnit, kernel: Kernel, launch: Launch
+    ) -> tuple[Finding, ...]:
+        from optiml_core.profiling import find_findings
+
+        return find_findings(profile, unit, kernel, launch) if profile is not None else ()
+
+    def _context(
+        self,
+        variant: Variant,
+        unit: TranslationUnit,
+        kernel: Kernel,
+        launch: Launch,
+        findings: tuple[Finding, ...],
+    ) -> RewriteContext:
+        problem = self.problem
+        return rewrite_context(
+            variant, unit, kernel, self.workload, launch, findings, problem.allow, self.gpu, problem.other_files
+        )
+
+
+def describe(measurement: Measurement) -> str:
+    """``2.10x predicted for NVIDIA H100`` or ``1.82x measured (1.79 to 1.85) on NVIDIA H200``."""
+    if measurement.kind == "predicted":
+        return f"{measurement.speedup:.2f}x predicted for {measurement.target}"
+    interval = f"({measurement.low:.2f} to {measurement.high:.2f})"
+    doubt = ", inconclusive" if measurement.inconclusive else ""
+    return f"{measurement.speedup:.2f}x measured {interval} on {measurement.target}{doubt}"
+
+
+def evidence_of(before: Outcome, after: Outcome) -> Mapping[str, float | str]:
+    """What changed between two nodes, in numbers: for the trajectory."""
+    evidence: dict[str, float | str] = {}
+    if before.profile is not None and after.profile is not None:
+        for name, old in before.profile.metrics.items():
+            new = after.profile.metrics.get(name)
+            if new is not None and old > 0 and abs(new - old) > 0.02 * old:
+                evidence[name] = f"{old:.4g} -> {new:.4g}"
+    if before.roofline and after.roofline and before.roofline.bound_by != after.roofline.bound_by:
+        evidence["bound_by"] = f"{before.roofline.bound_by} -> {after.roofline.bound_by}"
+    return evidence

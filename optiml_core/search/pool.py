@@ -1,0 +1,174 @@
+"""Evaluations in a pool of child processes, each with its own device and verifier.
+
+A child that crashes or hangs costs one outcome, never the search: the pool is rebuilt and the task is recorded
+as failed. The children die with their parent and ignore the terminal's interrupt, which the parent handles.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
+
+from attrs import evolve
+
+from optiml_core.records import Failure, Step
+from optiml_core.search.evaluation import Evaluator
+from optiml_core.search.outcome_store import OutcomeStore
+from optiml_core.search.problem import EvaluationTask, SearchProblem
+from optiml_core.search.records import Outcome
+from optiml_core.search.reward import FAILED
+
+# One evaluation that takes longer than this is a hang: compile, gate and profile all have tighter limits of their own.
+TASK_SECONDS = 90.0
+POLL_SECONDS = 0.1
+
+_evaluator: Evaluator | None = None  # lives in a child process only: one evaluator per process
+
+
+def _start_child(problem: SearchProblem, parent: int) -> None:
+    global _evaluator
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no child outlives a killed parent
+        if os.getppid() != parent:
+            os._exit(1)
+    _evaluator = Evaluator(problem)
+
+
+def _evaluate_in_child(task: EvaluationTask) -> Outcome:
+    assert _evaluator is not None
+    return _evaluator.evaluate(task)
+
+
+def _baseline_in_child() -> Outcome:
+    assert _evaluator is not None
+    return _evaluator.baseline()
+
+
+def _remeasure_in_child(outcome: Outcome) -> Outcome:
+    assert _evaluator is not None
+    return _evaluator.remeasure(outcome)
+
+
+class EvaluationPool:
+    """Implements ``optimize.Evaluations`` over ``processes`` child processes and a store of earlier outcomes."""
+
+    def __init__(self, problem: SearchProblem, processes: int, store: OutcomeStore | None = None) -> None:
+        self._problem = problem
+        self._problem_key = problem.key()
+        self._processes = max(1, processes)
+        self._store = store
+        self._executor: concurrent.futures.ProcessPoolExecutor | None = None
+        self.reused = 0
+
+    # A spawned child shares no locks or descriptors with the parent, which may be a server with threads.
+    def _running(self) -> concurrent.futures.ProcessPoolExecutor:
+        if self._executor is None:
+            self._executor = concurrent.futures.ProcessPoolExecutor(
+                self._processes,
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=_start_child,
+                initargs=(self._problem, os.getpid()),
+            )
+        return self._executor
+
+    def baseline(self) -> Outcome:
+        key = "baseline-" + self._problem_key
+        known = self._store.get(key) if self._store else None
+        if known is not None:
+            return known
+        try:
+            outcome = self._running().submit(_baseline_in_child).result(TASK_SECONDS * 2)
+        except (BrokenProcessPool, concurrent.futures.TimeoutError) as error:
+            self.kill()
+            return self._crashed(EvaluationTask(self._problem.original, ()), error)
+        if self._store is not None and outcome.failure is None:
+            self._store.put(key, outcome)
+        return outcome
+
+    def evaluate(self, tasks: Sequence[EvaluationTask], cancelled: Callable[[], bool]) -> list[Outcome | None]:
+        results: list[Outcome | None] = [None] * len(tasks)
+        waiting: dict[concurrent.futures.Future[Outcome], int] = {}
+        keys = [task.key(self._problem_key) for task in tasks]
+        for index, task in enumerate(tasks):
+            known = self._store.get(keys[index]) if self._store else None
+            if known is not None:
+                self.reused += 1
+                if task.level == "quick" and known.source_key in task.known:
+                    known = evolve(known, state="duplicate", reason="the same source as an earlier variant", reward=0.0)
+                results[index] = known
+            else:
+                waiting[self._running().submit(_evaluate_in_child, task)] = index
+        deadline = time.monotonic() + TASK_SECONDS * max(1, -(-len(waiting) // self._processes))
+        pending = set(waiting)
+        while pending:
+            done, pending = concurrent.futures.wait(pending, POLL_SECONDS)
+            for future in done:
+                index = waiting[future]
+                results[index] = self._collect(future, tasks[index], keys[index])
+            if pending and cancelled():
+                self.kill()
+                break
+            if pending and time.monotonic() > deadline:
+                for future in pending:
+                    index = waiting[future]
+                    results[index] = self._crashed(tasks[index], TimeoutError())
+                self.kill()
+                break
+        return results
+
+    def _collect(self, future: concurrent.futures.Future[Outcome], task: EvaluationTask, key: str) -> Outcome:
+        try:
+            outcome = future.result()
+        except BrokenProcessPool as error:
+            self.kill()
+            return self._crashed(task, error)
+        # A crash, a time-out or a duplicate may be different next time; everything else is a fact worth keeping.
+        if self._store is not None and outcome.state not in ("failed", "duplicate"):
+            self._store.put(key, outcome)
+        return outcome
+
+    def _crashed(self, task: EvaluationTask, error: Exception) -> Outcome:
+        hung = isinstance(error, TimeoutError)
+        reason = "the evaluation hung and was ended" if hung else "the evaluation process crashed"
+        steps = tuple(Step(p.name, dict(p.parameters), p.rationale, p.proposer) for p in task.proposals)
+        variant = evolve(task.parent, steps=task.parent.steps + steps)
+        failure = Failure("timeout" if hung else "crash", reason)
+        key = "failed-" + task.key(self._problem_key)
+        return Outcome("failed", reason, FAILED, variant, key, failure=failure)
+
+    def remeasure(self, outcome: Outcome) -> Outcome:
+        """On a GPU: paired timing once more in a fresh process. A prediction has nothing to repeat."""
+        if outcome.measurement is None or outcome.measurement.kind == "predicted":
+            return outcome
+        self.close()
+        try:
+            return self._running().submit(_remeasure_in_child, outcome).result(TASK_SECONDS)
+        except (BrokenProcessPool, concurrent.futures.TimeoutError):
+            self.kill()
+            return evolve(outcome, state="failed", reason="the final measurement did not finish")
+
+    def kill(self) -> None:
+        """Ends the children at once; a later call starts fresh ones."""
+        executor, self._executor = self._executor, None
+        if executor is None:
+            return
+        processes = list((getattr(executor, "_processes", None) or {}).values())
+        for process in processes:
+            process.kill()
+        executor.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.join(1.0)
+
+    def close(self) -> None:
+        """Ends the pool; safe to call twice."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=True, cancel_futures=True)
