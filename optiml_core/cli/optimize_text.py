@@ -40,10 +40,11 @@ def print_result(result: SearchResult, written: list[str]) -> None:
     for number, step in enumerate(result.trajectory, 1):
         gain = f"{step.gain:.2f}x" if step.gain is not None else ""
         settings = ", ".join(f"{name} = {value}" for name, value in step.step.parameters.items())
-        console.print(f"  {number}. {step.step.name}" + (f" ({settings})" if settings else "") + f"  {gain}", markup=False)
+        name = step.step.name + (f" ({settings})" if settings else "")
+        console.print(f"  {number}. {name}  {gain}", markup=False)
         console.print(f"     {step.step.rationale}", markup=False)
-        for name, change in step.evidence.items():
-            console.print(f"     {name.replace('_', ' ')}: {change}", markup=False)
+        for metric, change in step.evidence.items():
+            console.print(f"     {metric.replace('_', ' ')}: {change}", markup=False)
     if best.judgement is not None:
         if best.judgement.diagnosis:
             console.print(f"\n[bold]Judge[/]  {best.judgement.diagnosis}")

@@ -32,8 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
     toml = read_workload_file(arguments.workload)
     found: list[tuple[Kernel, KernelProfile]] = []
     try:
-        for kernel in kernels:
-            found.append((kernel, profile_kernel(target.unit, kernel, flags, toml, device, gpu, toolchain)))
+        found.extend(
+            (kernel, profile_kernel(target.unit, kernel, flags, toml, device, gpu, toolchain)) for kernel in kernels
+        )
     finally:
         device.close()
     if arguments.json:

@@ -15,7 +15,7 @@ from optiml_core.search import SearchEvent
 
 
 class ProgressLine:
-    """Shows events as they come. ``mode``: ``auto`` (a live line on a terminal, phases elsewhere), ``json``, ``none``."""
+    """Shows events as they come. ``mode``: ``auto`` (a live line on a terminal, else phases), ``json``, ``none``."""
 
     def __init__(self, mode: str, seconds: float | None) -> None:
         self._mode = mode

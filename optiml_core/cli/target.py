@@ -57,7 +57,8 @@ def choose_kernel(unit: TranslationUnit, name: str | None, needed: bool) -> Kern
     if name is None:
         if not needed:
             return None
-        candidates = [kernel for kernel in kernels if unit.launches_of(kernel) or _declared(unit, kernel)] or list(kernels)
+        candidates = [kernel for kernel in kernels if unit.launches_of(kernel) or _declared(unit, kernel)]
+        candidates = candidates or list(kernels)
         if len(candidates) == 1:
             return candidates[0]
         listing = ", ".join(kernel.qualified for kernel in candidates)

@@ -57,7 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"equivalent": verdict.equivalent, "verdict": verdict_json(verdict)})
     else:
         console = results()
-        words = {True: "[bold green]equivalent[/]", False: "[bold red]not equivalent[/]", None: "[bold]could not tell[/]"}
+        words = {
+            True: "[bold green]equivalent[/]",
+            False: "[bold red]not equivalent[/]",
+            None: "[bold]could not tell[/]",
+        }
         console.print(f"{words[verdict.equivalent]} ({verdict.level}, {verdict.seconds:.1f} s)", end="")
         console.print(f": {verdict.reason}" if verdict.reason else "", markup=False)
         print_verdict(console, verdict)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import tempfile
@@ -48,7 +47,7 @@ def apply_to_file(path: Path, original: bytes, changed: bytes) -> Failure | None
     if current != original:
         return Failure(
             "text-changed",
-            f"{path} changed while the search ran (sha256 {hashlib.sha256(current).hexdigest()[:12]}), so the patch was not applied",
+            f"{path} changed while the search ran, so the patch was not applied",
             str(path),
             cure="apply the printed patch with `git apply -3`, or run the search again",
         )

@@ -188,6 +188,7 @@ class Evaluator:
                 None,
                 self.problem.original.data.decode("utf-8", "replace"),
                 variant.data.decode("utf-8", "replace"),
+                self.launch.names,
             )
         )
         if judgement.veto:

@@ -6,13 +6,22 @@ a flag or nothing. The rules come from trust.md's cases: a result too good to be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from attrs import frozen
+from attrs import field, frozen
 
 from optiml_core.records import Measurement, Profile, Roofline, Verdict
 from optiml_core.search.records import Judgement
+from optiml_core.search.source_evidence import (
+    APPROXIMATE_WORDS,
+    NARROW_WORDS,
+    SUSPECT_WORDS,
+    added_numbers,
+    added_words,
+    lasting_state,
+)
 
 
 @frozen
@@ -28,6 +37,7 @@ class Evidence:
     compulsory_bytes: int | None = None  # outputs written once, inputs read once
     original_source: str = ""
     variant_source: str = ""
+    sizes: Mapping[str, int | float] = field(factory=dict)  # the workload's evaluated names
 
 
 class Judge(Protocol):
@@ -135,37 +145,75 @@ def inconclusive_timing(evidence: Evidence) -> RuleJudgement | None:
 
 def keeps_state_between_launches(evidence: Evidence) -> RuleJudgement | None:
     """Results cached in device globals survive a launch (trust.md item 8)."""
-    added = _global_declarations(evidence.variant_source) - _global_declarations(evidence.original_source)
-    if added:
-        names = ", ".join(sorted(added))
-        text = f"adds device memory that outlives a launch ({names}): a result could be cached there"
-        return RuleJudgement(veto=text)
+    added = lasting_state(evidence.variant_source) - lasting_state(evidence.original_source)
+    if not added:
+        return None
+    names = ", ".join(sorted(added))
+    return RuleJudgement(veto=f"adds memory that outlives a launch ({names}): a result could be cached there")
+
+
+def does_suspect_things(evidence: Evidence) -> RuleJudgement | None:
+    """Streams, pinned cache lines, clocks, assembly: nothing that a faster kernel needs (trust.md 7 to 10)."""
+    added = added_words(evidence.original_source, evidence.variant_source, SUSPECT_WORDS)
+    if not added:
+        return None
+    return RuleJudgement(veto=f"adds {SUSPECT_WORDS[added[0]]} ({', '.join(added)})")
+
+
+def computes_more_coarsely(evidence: Evidence) -> RuleJudgement | None:
+    """Narrower types and approximate functions win time by losing digits (trust.md item 6)."""
+    added = added_words(evidence.original_source, evidence.variant_source, NARROW_WORDS | APPROXIMATE_WORDS)
+    if not added:
+        return None
+    return RuleJudgement(flag=f"computes with {', '.join(added)}, which the original does not use")
+
+
+def knows_the_size(evidence: Evidence) -> RuleJudgement | None:
+    """A size of the workload written into the code may hold for this workload alone (trust.md item 21)."""
+    numbers = added_numbers(evidence.original_source, evidence.variant_source)
+    known = sorted(name for name, value in evidence.sizes.items() if value in numbers and value > 64)
+    if not known:
+        return None
+    return RuleJudgement(flag=f"the value of {', '.join(known)} stands in the code as a number")
+
+
+def impossible_numbers(evidence: Evidence) -> RuleJudgement | None:
+    """Times of zero, more than the whole of a ceiling, shares above one: the instrument is broken or fooled."""
+    measurement = evidence.measurement
+    for name, value in (("time", measurement.time), ("speedup", measurement.speedup)):
+        if not math.isfinite(value) or value <= 0:
+            return RuleJudgement(veto=f"a {name} of {value} cannot be")
+    if measurement.low > measurement.speedup or measurement.high < measurement.speedup:
+        return RuleJudgement(veto="the speedup lies outside its own interval")
+    if evidence.roofline is not None and evidence.roofline.fraction > 1 / FLOOR_TOLERANCE:
+        return RuleJudgement(veto=f"{evidence.roofline.fraction:.0%} of the roofline cannot be")
+    occupancy = evidence.variant.metrics.get("achieved_occupancy") if evidence.variant is not None else None
+    if occupancy is not None and not 0 <= occupancy <= 1.01:
+        return RuleJudgement(veto=f"an occupancy of {occupancy:.2f} cannot be")
     return None
 
 
-def _global_declarations(source: str) -> set[str]:
-    found = set()
-    depth = 0
-    for line in source.splitlines():
-        text = line.strip()
-        if depth == 0 and text.startswith(("__device__", "static __device__", "__managed__", "__device__ static")):
-            if "(" not in text.split("=")[0]:
-                found.add(text.split("=")[0].split("[")[0].rstrip(" ;").split()[-1])
-        elif depth > 0 and text.startswith(("static __device__", "__device__ static", "static __managed__")):
-            found.add(text.split("=")[0].split("[")[0].rstrip(" ;").split()[-1])
-        depth += line.count("{") - line.count("}")
-    return found
+def timing_remarks(evidence: Evidence) -> RuleJudgement | None:
+    """Whatever the measurement itself remarked: throttling, clocks that disagree, a busy GPU."""
+    if not evidence.measurement.notes:
+        return None
+    return RuleJudgement(flag="; ".join(evidence.measurement.notes))
 
 
 RULES: tuple[Rule, ...] = (
     unequal_verdict,
+    impossible_numbers,
     below_roofline_floor,
     does_no_work,
     moves_too_few_bytes,
     gain_without_cause,
     keeps_state_between_launches,
+    does_suspect_things,
+    computes_more_coarsely,
+    knows_the_size,
     far_too_good,
     inconclusive_timing,
+    timing_remarks,
 )
 
 

@@ -17,7 +17,8 @@ from optiml_core.workload import Workload
 def search_result(problem: SearchProblem, grown: GrownTree, workload: Workload, launches: list[Launch]) -> SearchResult:
     """Joins a grown tree with its problem. The patch is empty unless a best variant has a full verdict."""
     best = grown.best
-    if best is not None and (best.verdict is None or best.verdict.equivalent is not True or best.verdict.level != "full"):
+    verdict = best.verdict if best is not None else None
+    if verdict is None or verdict.equivalent is not True or verdict.level != "full":
         best = None
     return SearchResult(
         kernel=problem.original.kernel,
