@@ -10,15 +10,8 @@ from rich.syntax import Syntax
 from optiml_core.cli.output import results
 from optiml_core.cli.verdict_text import print_verdict
 from optiml_core.records import Measurement
+from optiml_core.report.numbers import time_text
 from optiml_core.search import SearchResult
-
-
-def time_text(seconds: float) -> str:
-    """Three digits with a fitting unit: ``812 ns``, ``41.3 us``, ``1.40 ms``."""
-    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
 
 
 def speedup_text(measurement: Measurement) -> str:

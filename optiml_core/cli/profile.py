@@ -7,12 +7,12 @@ from typing import Any
 
 from optiml_core.cli.compile_flags import choose_flags
 from optiml_core.cli.failure import DONE, CommandFailure
-from optiml_core.cli.optimize_text import time_text
 from optiml_core.cli.output import print_json, range_json, results
 from optiml_core.cli.target import open_target
 from optiml_core.cli.target_device import choose_device, choose_gpu
 from optiml_core.cli.workload_file import read_workload_file
 from optiml_core.records import Failure, Finding, Kernel
+from optiml_core.report.numbers import time_text
 from optiml_core.search.devices import open_device
 from optiml_core.search.profile import KernelProfile, profile_kernel
 from optiml_core.toolchain import discover
