@@ -1,0 +1,51 @@
+"""An exclusive lock per GPU, so that two searches on one machine never time at once."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import platformdirs
+
+POLL_SECONDS = 0.2
+
+
+def lock_path(uuid: str) -> Path:
+    """The lock file of the GPU with this UUID, in the user's runtime folder."""
+    folder = Path(platformdirs.user_runtime_dir("optiml", ensure_exists=False))
+    return folder / f"gpu-{hashlib.sha256(uuid.encode()).hexdigest()[:16]}.lock"
+
+
+@contextlib.contextmanager
+def gpu_lock(
+    uuid: str, seconds: float = 600.0, waiting: Callable[[], None] = lambda: None
+) -> Iterator[bool]:
+    """Holds the GPU's lock; False if somebody else kept it for ``seconds``. Ends with the process, however it ends.
+
+    ``waiting`` is called once if the lock is not free at once.
+    """
+    path = lock_path(uuid)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline, told = time.monotonic() + seconds, False
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    told = True
+                    waiting()
+                if time.monotonic() > deadline:
+                    yield False
+                    return
+                time.sleep(POLL_SECONDS)
+        yield True
+    finally:
+        os.close(descriptor)
