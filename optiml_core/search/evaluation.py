@@ -29,7 +29,7 @@ from optiml_core.search.guardrails import is_better, regression
 from optiml_core.search.judge import Evidence, RuleJudge
 from optiml_core.search.problem import EvaluationTask, SearchProblem
 from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
-from optiml_core.search.records import Outcome, Proposal
+from optiml_core.search.records import Outcome, OutcomeState, Proposal
 from optiml_core.search.reward import FAILED, REFUSED, reward
 from optiml_core.search.timing import Timing, time_variant
 from optiml_core.source import SourceFile, TranslationUnit, normalised_source, parse
@@ -123,11 +123,12 @@ class Evaluator:
     def evaluate(self, task: EvaluationTask) -> Outcome:
         """The outcome of one task; see ``EvaluationTask``."""
         spent: dict[str, float] = {}
-        variant: Variant | Outcome = task.parent
+        variant = task.parent
         for proposal in task.proposals:
-            variant = self._apply(variant, proposal)
-            if isinstance(variant, Outcome):
-                return variant
+            applied = self._apply(variant, proposal)
+            if isinstance(applied, Outcome):
+                return applied
+            variant = applied
         key = self._source_key(variant)
         if key in task.known:
             return Outcome("duplicate", "the same source as an earlier variant", 0.0, variant, key)
@@ -135,8 +136,8 @@ class Evaluator:
         built = self.device.build(variant, self.launch.template_arguments)
         spent["build"] = time.monotonic() - started
         if isinstance(built, Failure):
-            state = "compile-error" if built.kind == "compile-error" else "failed"
-            return Outcome(state, built.message, FAILED, variant, key, failure=built, seconds=spent)  # type: ignore[arg-type]
+            state: OutcomeState = "compile-error" if built.kind == "compile-error" else "failed"
+            return Outcome(state, built.message, FAILED, variant, key, failure=built, seconds=spent)
         started = time.monotonic()
         verdict = self.verifier.verify(variant, task.level)
         spent["verify"] = time.monotonic() - started
@@ -234,10 +235,8 @@ class Evaluator:
         )
         if isinstance(timing, Failure):
             return evolve(outcome, state="failed", reason=timing.message, failure=timing)
-        state = "better" if is_better(timing.measurement) else "not-better"
-        return evolve(
-            outcome, state=state, reason=describe(timing.measurement), measurement=timing.measurement
-        )
+        state: OutcomeState = "better" if is_better(timing.measurement) else "not-better"
+        return evolve(outcome, state=state, reason=describe(timing.measurement), measurement=timing.measurement)
 
     # ---------------------------------------------------------------------------------- pieces
 

@@ -7,21 +7,13 @@ at once, and the tree grows on from there.
 from __future__ import annotations
 
 import zlib
-from typing import Protocol
 
 from cattrs.preconf.json import JsonConverter, make_converter
 
 from optiml_core.search.records import Outcome
+from optiml_core.store import Store
 
 KIND = "outcome"
-
-
-class Blobs(Protocol):
-    """What this needs of the store: bytes under a kind and a key."""
-
-    def get(self, kind: str, key: str) -> bytes | None: ...
-
-    def put(self, kind: str, key: str, value: bytes) -> None: ...
 
 
 def make_outcome_converter() -> JsonConverter:
@@ -37,19 +29,21 @@ def make_outcome_converter() -> JsonConverter:
 class OutcomeStore:
     """Reads and writes outcomes. A damaged entry reads as absent: it is evaluated again."""
 
-    def __init__(self, blobs: Blobs) -> None:
-        self._blobs = blobs
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._converter = make_outcome_converter()
 
     def get(self, key: str) -> Outcome | None:
-        blob = self._blobs.get(KIND, key)
-        if blob is None:
+        entry = self._store.get_entry(KIND, key)
+        if entry is None:
             return None
         try:
-            return self._converter.loads(zlib.decompress(blob), Outcome)
+            return self._converter.loads(zlib.decompress(entry.blob), Outcome)
         except (zlib.error, ValueError, TypeError, KeyError, ExceptionGroup):
             return None
 
     def put(self, key: str, outcome: Outcome) -> None:
         text = self._converter.dumps(outcome)
-        self._blobs.put(KIND, key, zlib.compress(text.encode() if isinstance(text, str) else text, 3))
+        blob = zlib.compress(text.encode() if isinstance(text, str) else text, 3)
+        # A store that cannot be written only means that nothing can be resumed; its messages say so.
+        self._store.put(KIND, key, {"state": outcome.state}, blob)

@@ -23,7 +23,7 @@ from optiml_core.store.entries import Entry, Json, digest_of, encode, read_or_ma
 
 Answer = TypeVar("Answer")
 
-KINDS: tuple[str, ...] = ("compiled", "verdict", "measurement", "profile", "prediction", "run")
+KINDS: tuple[str, ...] = ("compiled", "verdict", "measurement", "profile", "prediction", "run", "outcome")
 DEFAULT_LIMIT = 1 << 30  # bytes of content
 # A read marks an entry as used at most this often (seconds), so that reading does not mean writing.
 _MARK_INTERVAL = 600.0
