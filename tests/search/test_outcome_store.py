@@ -37,9 +37,15 @@ OUTCOME = Outcome(
     "key",
     Verdict(True, "full", (Check("races", "passed", "none"),), ("graphs",), "", ("n = 1",), 1.5),
     Measurement("predicted", "H100", 1e-5, 2e-5, 2.0, 1.8, 2.2, notes=("a",)),
-    Profile("k", "H100", "emulator", 1e-5, "predicted", {"sectors": 3.0}, {7: {"sectors": 3.0}}, (), ResourceUsage(32, 0, 0, 0, 0)),
+    Profile(
+        "k", "H100", "emulator", 1e-5, "predicted", {"sectors": 3.0}, {7: {"sectors": 3.0}}, (), ResourceUsage(32, 0, 0, 0, 0)
+    ),
     Roofline(0.5, "dram", 5e-6),
-    (Finding("divergence", SourceRange("k.cu", 1, 2, 1, 2, 1, 3), "low", "m", {"share": 0.5, "who": "x"}, 1.5, ("a",)),),
+    (
+        Finding(
+            "divergence", SourceRange("k.cu", 1, 2, 1, 2, 1, 3), "low", "m", {"share": 0.5, "who": "x"}, 1.5, ("a",)
+        ),
+    ),
     (Proposal("pad-shared", {"columns": 1}, "r", 0.5, replacement=b"\x00new"),),
     Judgement(False, flags=("look",)),
     Failure("timeout", "m", "k.cu", 3),
