@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from optiml_core.device.emulator import emulator_capabilities
-from optiml_core.toolchain import Capability, capabilities, discover
+import sys
+
+from optiml_core.device.emulator import EmulatorDevice
+from optiml_core.records import Capability, Failure
+from optiml_core.toolchain import TOOL_NAMES, discover
 
 
 def all_capabilities() -> tuple[Capability, ...]:
     """Every capability with its cure, in the order in which a newcomer needs them."""
-    return (*capabilities(discover()), *emulator_capabilities())
+    version = ".".join(map(str, sys.version_info[:3]))
+    found = [Capability("python", True, f"Python {version}", "")]
+    toolchain = discover()
+    for name in TOOL_NAMES:
+        tool = getattr(toolchain, name)
+        detail = f"{tool.version or ''} {tool.path}".strip() if tool.path is not None else tool.reason
+        found.append(Capability(name, tool.path is not None, detail, "" if tool.path is not None else tool.cure))
+    found.append(_emulator())
+    return tuple(found)
+
+
+def _emulator() -> Capability:
+    device = EmulatorDevice()
+    try:
+        status = device.sandbox_status()
+    finally:
+        device.close()
+    if isinstance(status, Failure):
+        return Capability("emulator", False, status.message, status.cure)
+    return Capability("emulator", status.available, status.detail, status.cure)

@@ -12,7 +12,7 @@ def open_device(name: str, toolchain: Toolchain) -> Device | Failure:
     if name == "emulator":
         from optiml_core.device.emulator import EmulatorDevice
 
-        return EmulatorDevice(toolchain=toolchain)
+        return EmulatorDevice()
     if name.startswith("cuda:") and name[5:].isdigit():
         return Failure("no-device", f"no device {name} here", cure="use --device emulator")
     return Failure("bad-input", f"unknown device {name!r}", cure="use auto, emulator or cuda:N")

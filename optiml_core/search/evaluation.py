@@ -31,8 +31,9 @@ from optiml_core.search.problem import EvaluationTask, SearchProblem
 from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
 from optiml_core.search.records import Outcome, OutcomeState, Proposal
 from optiml_core.search.reward import FAILED, REFUSED, reward
+from optiml_core.search.source_evidence import source_digest
 from optiml_core.search.timing import Timing, time_variant
-from optiml_core.source import SourceFile, TranslationUnit, normalised_source, parse
+from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.toolchain import discover, gpu_facts
 from optiml_core.verification import Verifier
 from optiml_core.workload import Workload, find_workload, resolve_launch
@@ -186,7 +187,6 @@ class Evaluator:
                 original.roofline,
                 timing.roofline,
                 verdict,
-                None,
                 self.problem.original.data.decode("utf-8", "replace"),
                 variant.data.decode("utf-8", "replace"),
                 self.launch.names,
@@ -254,7 +254,7 @@ class Evaluator:
         return launch
 
     def _source_key(self, variant: Variant) -> str:
-        return f"{normalised_source(variant.data)}-{variant.launch_change!r}"
+        return f"{source_digest(variant.data)}-{variant.launch_change!r}"
 
     def _findings(
         self, profile: Profile | None, unit: TranslationUnit, kernel: Kernel, launch: Launch

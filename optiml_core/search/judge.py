@@ -34,7 +34,6 @@ class Evidence:
     original_roofline: Roofline | None
     roofline: Roofline | None
     verdict: Verdict
-    compulsory_bytes: int | None = None  # outputs written once, inputs read once
     original_source: str = ""
     variant_source: str = ""
     sizes: Mapping[str, int | float] = field(factory=dict)  # the workload's evaluated names
@@ -54,6 +53,15 @@ Rule = Callable[[Evidence], RuleJudgement | None]
 
 # A time this far below what the variant's own bytes allow cannot be explained by the model's own error.
 FLOOR_TOLERANCE = 0.9
+SECTOR_BYTES = 32
+
+# Metrics of which less explains a gain, and of which more does (profiling's names).
+COSTS = (
+    *("dram_bytes", "l2_read_bytes", "l2_write_bytes", "global_sectors", "global_requests", "local_sectors"),
+    *("shared_wavefronts", "l1_cycles", "shared_cycles", "warp_instructions", "warp_steps", "warp_cycles"),
+    *("same_address_atomics", "atomic_cycles", "barriers", "divergent_branches", "fp64_cycles"),
+)
+MEANS = ("achieved_occupancy", "warps", "busy_multiprocessors", "resident_blocks")
 
 
 def below_roofline_floor(evidence: Evidence) -> RuleJudgement | None:
@@ -70,22 +78,22 @@ def below_roofline_floor(evidence: Evidence) -> RuleJudgement | None:
 
 def moves_too_few_bytes(evidence: Evidence) -> RuleJudgement | None:
     """A kernel must at least write its outputs and read what they depend on."""
-    if evidence.compulsory_bytes is None or evidence.variant is None:
+    if evidence.original is None or evidence.variant is None:
         return None
-    requested = evidence.variant.metrics.get("requested_bytes")
-    if requested is not None and requested < 0.5 * evidence.compulsory_bytes:
-        return RuleJudgement(
-            veto=f"requests {requested:.0f} bytes where inputs and outputs alone are {evidence.compulsory_bytes}"
-        )
-    return None
+    compulsory = evidence.original.metrics.get("compulsory_bytes")
+    sectors = evidence.variant.metrics.get("global_sectors")
+    if compulsory is None or sectors is None or sectors * SECTOR_BYTES >= 0.5 * compulsory:
+        return None
+    text = f"touches {sectors * SECTOR_BYTES:.0f} bytes where inputs and outputs alone are {compulsory:.0f}"
+    return RuleJudgement(veto=text)
 
 
 def does_no_work(evidence: Evidence) -> RuleJudgement | None:
     """An empty kernel, or one whose work the compiler removed."""
     if evidence.variant is None or evidence.original is None:
         return None
-    before = evidence.original.metrics.get("requested_bytes", 0.0)
-    after = evidence.variant.metrics.get("requested_bytes")
+    before = evidence.original.metrics.get("global_requests", 0.0)
+    after = evidence.variant.metrics.get("global_requests")
     if after is not None and after == 0 and before > 0:
         return RuleJudgement(veto="the variant reads and writes nothing")
     return None
@@ -95,25 +103,15 @@ def gain_without_cause(evidence: Evidence) -> RuleJudgement | None:
     """A large gain must be visible in some counter, or in occupancy; else it is noise or a trick."""
     if evidence.original is None or evidence.variant is None or evidence.measurement.speedup < 1.5:
         return None
-    names = (
-        "dram_bytes",
-        "l2_bytes",
-        "sectors",
-        "shared_wavefronts",
-        "executed_instructions",
-        "requested_bytes",
-        "same_address_atomics",
-        "barriers",
-    )
     comparable = False
-    for name in names:
+    for name in COSTS:
         before, after = evidence.original.metrics.get(name), evidence.variant.metrics.get(name)
         if before is None or after is None:
             continue
         comparable = True
         if before > 0 and after < 0.9 * before:
             return None
-    for name in ("achieved_occupancy", "active_warps", "warps_launched", "memory_parallelism"):
+    for name in MEANS:
         before, after = evidence.original.metrics.get(name), evidence.variant.metrics.get(name)
         if before is not None and after is not None and after > 1.1 * before:
             return None
@@ -195,7 +193,8 @@ def impossible_numbers(evidence: Evidence) -> RuleJudgement | None:
 
 def timing_remarks(evidence: Evidence) -> RuleJudgement | None:
     """Whatever the measurement itself remarked: throttling, clocks that disagree, a busy GPU."""
-    if not evidence.measurement.notes:
+    # A prediction says of itself that it is one; that is shown with it everywhere and needs no flag.
+    if not evidence.measurement.notes or evidence.measurement.kind == "predicted":
         return None
     return RuleJudgement(flag="; ".join(evidence.measurement.notes))
 

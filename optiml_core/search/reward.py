@@ -30,9 +30,9 @@ class RewardWeights:
     proxies: Mapping[str, float] = field(
         factory=lambda: {
             "dram_bytes": 0.03,
-            "executed_instructions": 0.02,
-            "excessive_sectors": 0.02,
-            "stall_share": 0.01,
+            "warp_instructions": 0.02,
+            "global_sectors": 0.02,
+            "shared_wavefronts": 0.01,
             "achieved_occupancy": 0.01,
         }
     )

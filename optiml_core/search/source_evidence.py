@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 
@@ -71,3 +72,12 @@ def added_numbers(original: str, variant: str) -> frozenset[int]:
     """Whole numbers that the variant writes out and the original does not."""
     before = set(_NUMBER.findall(without_comments(original)))
     return frozenset(int(text) for text in _NUMBER.findall(without_comments(variant)) if text not in before)
+
+
+def source_digest(data: bytes) -> str:
+    """The same for sources that differ in comments and white space alone: such variants share one evaluation."""
+    text = without_comments(data.decode("utf-8", "surrogateescape"))
+    # A preprocessor line ends with its line; elsewhere a line break is white space like any other.
+    lines = [f"\n{line.strip()}\n" if line.lstrip().startswith("#") else f" {line} " for line in text.splitlines()]
+    tokens = re.sub(r"[ \t]+", " ", "".join(lines))
+    return hashlib.sha256(tokens.encode("utf-8", "surrogateescape")).hexdigest()

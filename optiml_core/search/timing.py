@@ -43,5 +43,8 @@ def time_variant(
     if original is None or original.profile is None:
         measurement = Measurement("predicted", gpu.name, prediction.time, prediction.time, 1.0, 1.0, 1.0)
     else:
-        measurement = speedup_prediction(original.profile, profile, gpu)
+        predicted = speedup_prediction(original.profile, profile, gpu)
+        if isinstance(predicted, Failure):
+            return predicted
+        measurement = predicted
     return Timing(profile, measurement, prediction.roofline)

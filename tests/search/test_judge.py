@@ -19,9 +19,10 @@ __global__ void f(const float* x, float* y, int n) {
 """
 BEFORE = {
     "dram_bytes": 8e6,
-    "requested_bytes": 8e6,
-    "executed_instructions": 1e6,
-    "sectors": 2.5e5,
+    "compulsory_bytes": 8e6,
+    "global_requests": 62500.0,
+    "warp_instructions": 1e6,
+    "global_sectors": 2.5e5,
     "achieved_occupancy": 0.5,
 }
 
@@ -37,12 +38,11 @@ def measured(speedup: float, **more: Any) -> Measurement:
 
 HONEST = Evidence(
     original=profile(),
-    variant=profile(dram_bytes=4e6, sectors=1.2e5),
+    variant=profile(dram_bytes=4e6, global_sectors=2.4e5),
     measurement=measured(1.8),
     original_roofline=Roofline(0.4, "dram", 4e-6),
     roofline=Roofline(0.7, "dram", 4e-6),
     verdict=Verdict(True, "full", (), ()),
-    compulsory_bytes=8_000_000,
     original_source=ORIGINAL_SOURCE,
     variant_source=ORIGINAL_SOURCE,
     sizes={"n": 1_000_000},
@@ -55,8 +55,8 @@ def body(replacement: str, outside: str = "") -> str:
 
 # name -> what differs from the honest variant
 TOO_GOOD = {
-    "an empty kernel": {"variant": profile(requested_bytes=0.0, dram_bytes=0.0), "compulsory_bytes": None},
-    "a third of the elements": {"variant": profile(requested_bytes=2.6e6, dram_bytes=2.6e6)},
+    "an empty kernel": {"variant": profile(global_requests=0.0, dram_bytes=0.0)},
+    "a third of the elements": {"variant": profile(global_sectors=8e4, dram_bytes=2.6e6)},
     "faster than the roofline's floor": {"measurement": measured(4.0)},
     "no time at all": {"measurement": measured(1.8, low=1.0, high=2.0), "_time": 0.0},
     "a speedup that is no number": {"measurement": measured(float("nan"))},
@@ -115,7 +115,7 @@ ALLOWED = {
     "a comment that boasts": {"variant_source": body("  // uses half and clock64, 1000000 times faster\n  y[i] = 1;")},
     "more shared memory": {"variant_source": body("  __shared__ float tile[32]; static __shared__ float other[32];")},
     "a new constant table": {"variant_source": "__device__ const float table[4] = {1, 2, 3, 4};\n" + ORIGINAL_SOURCE},
-    "a large gain that the counters explain": {"variant": profile(sectors=3e4), "measurement": measured(2.0)},
+    "a large gain that the counters explain": {"variant": profile(global_sectors=2e5), "measurement": measured(2.0)},
     "a gain by occupancy": {"variant": profile(achieved_occupancy=0.95), "measurement": measured(1.6)},
     "a state that the original keeps too": {
         "original_source": "__device__ int count;\n" + ORIGINAL_SOURCE,
@@ -132,4 +132,4 @@ def test_leaves_honest_variants_alone(name: str) -> None:
 
 
 def test_says_what_changed() -> None:
-    assert "sectors went from 2.5e+05 to 1.2e+05" in RuleJudge().review(HONEST).diagnosis
+    assert "dram bytes went from 8e+06 to 4e+06" in RuleJudge().review(HONEST).diagnosis

@@ -38,7 +38,8 @@ OUTCOME = Outcome(
     Verdict(True, "full", (Check("races", "passed", "none"),), ("graphs",), "", ("n = 1",), 1.5),
     Measurement("predicted", "H100", 1e-5, 2e-5, 2.0, 1.8, 2.2, notes=("a",)),
     Profile(
-        "k", "H100", "emulator", 1e-5, "predicted", {"sectors": 3.0}, {7: {"sectors": 3.0}}, (), ResourceUsage(32, 0, 0, 0, 0)
+        *("k", "H100", "emulator", 1e-5, "predicted"),
+        *({"sectors": 3.0}, {7: {"sectors": 3.0}}, (), ResourceUsage(32, 0, 0, 0, 0)),
     ),
     Roofline(0.5, "dram", 5e-6),
     (
