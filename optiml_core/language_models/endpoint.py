@@ -148,7 +148,8 @@ class EndpointModel:
         except openai.APITimeoutError:
             return Failure("timeout", f"{self.destination} did not answer in time", cure="check that the endpoint runs")
         except openai.APIConnectionError:
-            return Failure("no-connection", f"{self.destination} cannot be reached", cure="check that the endpoint runs")
+            cure = "check that the endpoint runs"
+            return Failure("no-connection", f"{self.destination} cannot be reached", cure=cure)
         except Exception as error:  # noqa: BLE001 - a server may send anything, and the HTTP library has its own errors
             if "timeout" in type(error).__name__.lower():
                 return Failure("timeout", f"{self.destination} stopped answering", cure="check that the endpoint runs")
