@@ -175,7 +175,8 @@ def _four_bits(torch: Any) -> Any:
         return Failure("missing-package", "4-bit loading needs bitsandbytes", cure="pip install bitsandbytes")
     from transformers import BitsAndBytesConfig
 
-    return BitsAndBytesConfig(
+    config: Any = BitsAndBytesConfig
+    return config(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
