@@ -15,7 +15,7 @@ def all_capabilities() -> tuple[Capability, ...]:
     found = [Capability("python", True, f"Python {version}", "")]
     toolchain = discover()
     for name in TOOL_NAMES:
-        tool = getattr(toolchain, name)
+        tool = toolchain.tool(name)
         detail = f"{tool.version or ''} {tool.path}".strip() if tool.path is not None else tool.reason
         found.append(Capability(name, tool.path is not None, detail, "" if tool.path is not None else tool.cure))
     found.append(_emulator())
