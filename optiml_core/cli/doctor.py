@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rich.table import Table
+from rich.text import Text
 
 from optiml_core.cli.failure import DONE
 from optiml_core.cli.output import print_json, results
@@ -26,7 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     table = Table(box=None, pad_edge=False, show_header=False)
     for capability in capabilities:
         mark = "[green]yes[/]" if capability.available else "[yellow]no[/]"
-        detail = capability.detail + (f"\n[bold]cure:[/] {capability.cure}" if capability.cure else "")
-        table.add_row(mark, f"[bold]{capability.name}[/]", detail)
+        # Details may hold brackets of their own, such as the extra's name in a pip command.
+        detail = Text(capability.detail)
+        if capability.cure:
+            detail.append("\ncure: ", "bold").append(capability.cure)
+        table.add_row(mark, Text(capability.name, "bold"), detail)
     results().print(table)
     return DONE
