@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from optiml_core.rewrites import shared_tile_transpose
+from optiml_core.rewrites import parallel_row, register_accumulator, shared_tile_transpose
 from optiml_core.rewrites.context import Rewrite
 
-CATALOGUE: tuple[Rewrite, ...] = (shared_tile_transpose.REWRITE,)
+CATALOGUE: tuple[Rewrite, ...] = (
+    parallel_row.REWRITE,
+    shared_tile_transpose.REWRITE,
+    register_accumulator.REWRITE,
+)
 
 
 def rewrite_named(name: str) -> Rewrite | None:

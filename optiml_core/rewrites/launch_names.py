@@ -53,3 +53,17 @@ def _constant_text(unit: TranslationUnit, name: str) -> str | None:
             if variable.name == name and variable.value is not None and "const" in variable.type:
                 return text_of(variable.value)
     return None
+
+
+def extent(body: KernelBody, limit: str | None, axis: str) -> str:
+    """How many points a launch has along an axis, as text: the guard's limit if a launch can compute it.
+
+    Else the threads that there are now: at least as many, and the guard keeps out those beyond it.
+    """
+    if limit is not None:
+        parsed = read(limit)
+        if not isinstance(parsed, Refusal):
+            known = substitute_plan(LaunchPlan(shared=parsed), lambda name: workload_meaning(body, name, frozenset()))
+            if not isinstance(known, Refusal):
+                return limit
+    return f"grid.{axis} * block.{axis}"

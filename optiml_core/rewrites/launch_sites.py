@@ -119,10 +119,8 @@ def _edit_site(
     edits: list[Edit] = []
     for what, triple, node in (("grid", plan.grid, grid), ("block", plan.block, block)):
         if triple is not None:
-            made = _edit_argument(place, what, triple, node, names)
-            if isinstance(made, Refusal):
-                return made
-            edits.append(made)
+            # Uses in what is replaced already (the grid computed from the block) do not count.
+            edits.append(_edit_argument(place, what, triple, node, names, tuple(edits)))
     if plan.shared is not None:
         edits.append(_edit_shared(place, host_text(plan.shared, names.__getitem__)))
     return tuple(edits)
@@ -248,7 +246,9 @@ def _declared_type(place: _Place, name: str) -> str | None:
     return None
 
 
-def _edit_argument(place: _Place, what: str, triple: Triple, node: Node, names: dict[str, str]) -> Edit | Refusal:
+def _edit_argument(
+    place: _Place, what: str, triple: Triple, node: Node, names: dict[str, str], replaced: tuple[Edit, ...]
+) -> Edit:
     """Changes the variable that holds the grid or block if only such launches use it, else the launch itself."""
     variable = _variable_of(place, text_of(node)) if node.type == "identifier" else None
     if variable is not None and variable.value is not None:
@@ -256,7 +256,7 @@ def _edit_argument(place: _Place, what: str, triple: Triple, node: Node, names: 
         initial = _components(variable.value) or ()
         there = {f"{what}.{axis}": code_of(place.unit, part) for axis, part in zip(AXES, initial, strict=False)}
         texts = _trimmed(triple, {**names, **there})
-        if _may_change(place, variable, names_in_text(" ".join(texts))):
+        if _may_change(place, variable, names_in_text(" ".join(texts)), replaced):
             if "dim3" in variable.type:
                 return _edit_dim3(place, variable, ", ".join(texts))
             if len(texts) == 1:
@@ -274,15 +274,19 @@ def _trimmed(triple: Triple, names: dict[str, str]) -> list[str]:
     return texts
 
 
-def _may_change(place: _Place, variable: DeclaredVariable, needed: frozenset[str]) -> bool:
+def _may_change(place: _Place, variable: DeclaredVariable, needed: frozenset[str], replaced: tuple[Edit, ...]) -> bool:
     """Whether the launches of this kernel alone use the variable, and what it is to hold is known that early."""
     function = place.function
     if function is None or variable.name in needed:
         return False
+    if any(variable.name in names_in_text(one.replacement.decode("utf-8", "surrogateescape")) for one in replaced):
+        return False  # what was written a moment ago still means the old value
     declaration = variable.declaration
     for use in walk_types(function, "identifier"):
         if text_of(use) != variable.name or declaration.start_byte <= use.start_byte < declaration.end_byte:
             continue
+        if any(one.start_byte <= use.start_byte < one.end_byte for one in replaced):
+            continue  # this use goes away
         in_launch = any(
             where.start_byte <= use.start_byte < where.end_byte
             for site in place.siblings

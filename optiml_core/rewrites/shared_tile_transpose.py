@@ -15,6 +15,7 @@ from tree_sitter import Node
 from optiml_core.rewrites.context import Option, Refusal, Rewrite, RewriteContext, Rewritten
 from optiml_core.rewrites.finish import finish
 from optiml_core.rewrites.kernel_body import KernelBody, barriers_in, builtins_in, read_kernel, returns_in
+from optiml_core.rewrites.launch_names import extent
 from optiml_core.rewrites.launch_text import plan
 from optiml_core.rewrites.layout import (
     all_names,
@@ -45,6 +46,7 @@ from optiml_core.rewrites.thread_coordinates import (
     guarded_work,
     invariant,
 )
+from optiml_core.rewrites.type_names import bare_type
 
 TILE = 32
 ROWS = (8, 16, 4)
@@ -179,7 +181,7 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     extents = {bound.name: bound.limit for bound in recognised.bounds}
     grid = {"x": "1", "y": "1", "z": "grid.z"}
     for coordinate in (recognised.fast, recognised.slow):
-        grid[coordinate.axis] = f"ceil_div({extents[coordinate.name]}, {tile})"
+        grid[coordinate.axis] = f"ceil_div({extent(body, extents[coordinate.name], coordinate.axis)}, {tile})"
     launch = plan((grid["x"], grid["y"], grid["z"]), (str(tile), str(rows), "1"))
     first, last = statements_of(body.body)[0], statements_of(body.body)[-1]
     indent = indent_at(context.unit, first.start_byte)
@@ -205,7 +207,7 @@ def _new_lines(context: RewriteContext, found: _Plan, tile: int, rows: int) -> l
         name = unused_name("tile" if len(found.staged) == 1 else f"{access.array}_tile", names_in(body.body))
         tiles[access.node.id] = name
         kind = next(p.type for p in body.kernel.parameters if p.name == access.array)
-        element = " ".join(kind.replace("*", " ").replace("const ", "").replace("__restrict__", "").split())
+        element = bare_type(kind)
         lines.append(f"__shared__ {element} {name}[{tile}][{tile + 1}];  // one more column: no bank conflicts")
     corners = {}
     for one in (found.fast, found.slow):

@@ -84,6 +84,24 @@ def test_sites(before: str, after: str) -> None:
     assert change == LaunchChange(grid=("ceil_div(n, 32)", "1", "1"), block=("256", "1", "1"))
 
 
+def test_a_block_that_the_new_grid_still_reads_stays() -> None:
+    check(
+        "void g(float* x, int k) { dim3 block(32, 8); dim3 grid(k / block.x, 2); f<<<grid, block>>>(x, k, 2); }",
+        "void g(float* x, int k) { dim3 block(32, 8); dim3 grid((k / block.x * 32 + 7) / 8); "
+        "f<<<grid, 256>>>(x, k, 2); }",
+        grid=("ceil_div(grid.x * block.x, 8)", "1", "1"),
+        block=("256", "1", "1"),
+    )
+
+
+def test_a_block_that_the_new_grid_reads_no_more_changes() -> None:
+    check(
+        "void g(float* x, int k) { dim3 block(32, 8); dim3 grid(k / block.x, 2); f<<<grid, block>>>(x, k, 2); }",
+        "void g(float* x, int k) { dim3 block(256); dim3 grid((k + 31) / 32); f<<<grid, block>>>(x, k, 2); }",
+        **ROWS,
+    )
+
+
 def test_components_of_the_old_launch_are_kept() -> None:
     check(
         "void g(float* x, int k) { dim3 grid(k, k + 1, 3); f<<<grid, 32>>>(x, k, 2); }",

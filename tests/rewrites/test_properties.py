@@ -1,0 +1,161 @@
+"""Original and rewritten kernels leave the same behind, on sizes that no block divides."""
+
+from __future__ import annotations
+
+import pytest
+
+from optiml_core.rewrites import rewrite_named
+from optiml_core.rewrites.context import Rewrite
+from rewrites.running import check_agrees
+
+ODD = (1, 7, 31, 33, 97, 1000)
+ROUNDING = 2e-6
+
+
+def named(name: str) -> Rewrite:
+    found = rewrite_named(name)
+    assert found is not None
+    return found
+
+
+def lengths(*values: int, name: str = "n") -> tuple[dict[str, int], ...]:
+    return tuple({name: value} for value in values)
+
+
+def areas(*pairs: tuple[int, int], names: tuple[str, str] = ("rows", "cols")) -> tuple[dict[str, int], ...]:
+    return tuple({names[0]: first, names[1]: second} for first, second in pairs)
+
+
+SHAPES = areas((1, 1), (7, 31), (33, 1), (1, 97), (31, 33), (65, 100))
+
+TRANSPOSE = """
+// optiml: rows = 64, cols = 48, in[rows * cols]: normal, out[rows * cols]
+// optiml: block = (16, 16), grid = (ceil_div(cols, 16), ceil_div(rows, 16))
+__global__ void t(const float* in, float* out, int rows, int cols) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x;
+  int y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x < cols && y < rows) {
+    out[x * rows + y] = 2.0f * in[y * cols + x];
+  }
+}
+"""
+
+
+def test_shared_tile_transpose() -> None:
+    check_agrees(named("shared-tile-transpose"), TRANSPOSE, SHAPES)
+
+
+SOFTMAX = """
+// optiml: rows = 8, cols = 48, in[rows * cols]: normal, out[rows * cols]
+// optiml: block = 64, grid = ceil_div(rows, 64)
+__global__ void softmax(float* out, const float* in, int rows, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < rows) {
+    const float* x = in + i * cols;
+    float* y = out + i * cols;
+    float largest = -INFINITY;
+    for (int j = 0; j < cols; j++) {
+      if (x[j] > largest) {
+        largest = x[j];
+      }
+    }
+    double sum = 0.0;
+    for (int j = 0; j < cols; j++) {
+      y[j] = expf(x[j] - largest);
+      sum += y[j];
+    }
+    for (int j = 0; j < cols; j++) {
+      y[j] /= (float)sum;
+    }
+  }
+}
+"""
+
+NORMALISE = """
+// optiml: rows = 8, cols = 48, in[rows * cols]: normal, out[rows * cols], mean[rows], scale[cols]: normal
+// optiml: block = 32, grid = ceil_div(rows, 32)
+__global__ void normalise(float* out, float* mean, const float* in, const float* scale, int rows, int cols) {
+  int row = threadIdx.x + blockIdx.x * blockDim.x;
+  if (row >= rows) return;
+  int j;
+  float m = 0.5f;
+  for (j = 0; j < cols; ++j) m += in[row * cols + j];
+  m = m / cols;
+  float v = 0.0f;
+  for (j = 0; j < cols; j += 1) {
+    float d = in[row * cols + j] - m;
+    v = v + d * d;
+  }
+  float s = rsqrtf(v / cols + 1e-5f);
+  for (int k = 0; k < cols; k++) out[row * cols + k] = s * (in[row * cols + k] - m) * scale[k];
+  mean[row] = m;
+}
+"""
+
+SPARSE = """
+// optiml: rows = 8, entries = 5 * rows, start[rows + 1]: offsets(entries), column[entries]: index(rows)
+// optiml: value[entries]: normal, x[rows]: normal, y[rows]: normal
+// optiml: block = 64, grid = ceil_div(rows, 64)
+__global__ void multiply(int rows, const int* start, const int* column, const float* value, const float* x, float* y) {
+  int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row < rows) {
+    float sum = y[row];
+    for (int k = start[row]; k < start[row + 1]; k++) {
+      sum += value[k] * x[column[k]];
+    }
+    y[row] = sum;
+  }
+}
+"""
+
+COUNTING = """
+// optiml: rows = 8, cols = 48, in[rows * cols]: uniform(0, 9), hits[rows], least[rows]
+// optiml: block = 64, grid = ceil_div(rows, 64)
+__global__ void count(const int* in, int* hits, int* least, int rows, int cols) {
+  int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row < rows) {
+    int n = 0;
+    int smallest = 1000;
+    for (int j = 0; j < cols; j++) {
+      if (in[row * cols + j] > 4) n++;
+      smallest = min(smallest, in[row * cols + j]);
+    }
+    hits[row] = n;
+    least[row] = smallest;
+    hits[row] += smallest;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "tolerance"),
+    [(SOFTMAX, ROUNDING), (NORMALISE, ROUNDING), (COUNTING, 0.0)],
+    ids=["softmax", "normalise", "count"],
+)
+def test_parallel_row(text: str, tolerance: float) -> None:
+    check_agrees(named("parallel-row"), text, SHAPES, tolerance=tolerance)
+
+
+def test_parallel_row_of_a_sparse_matrix() -> None:
+    check_agrees(named("parallel-row"), SPARSE, lengths(1, 7, 33, 300, name="rows"), tolerance=ROUNDING)
+
+
+ACCUMULATE = """
+// optiml: rows = 8, cols = 48, m[rows * cols]: normal, x[cols]: normal, y[rows]: normal
+// optiml: block = 64, grid = ceil_div(rows, 64)
+__global__ void f(const float* m, const float* x, float* y, int rows, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < rows) {
+    y[i] *= 0.5f;
+    for (int j = 0; j < cols; j++) {
+      y[i] += m[i * cols + j] * x[j];
+    }
+    if (y[i] < 0.0f) y[i] = -y[i];
+  }
+}
+"""
+
+
+def test_register_accumulator() -> None:
+    check_agrees(named("register-accumulator"), ACCUMULATE, SHAPES, allow=("no-alias",))
