@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from optiml_core.rewrites import parallel_row, register_accumulator, shared_tile_transpose
+from optiml_core.rewrites import (
+    parallel_row,
+    register_accumulator,
+    register_tile_matmul,
+    shared_tile_transpose,
+)
 from optiml_core.rewrites.context import Rewrite
 
 CATALOGUE: tuple[Rewrite, ...] = (
+    register_tile_matmul.REWRITE,
     parallel_row.REWRITE,
     shared_tile_transpose.REWRITE,
     register_accumulator.REWRITE,
