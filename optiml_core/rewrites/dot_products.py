@@ -201,7 +201,7 @@ def _set_up(
         elif variables:
             if names_in(statement) & names or any(v.name not in body.definitions for v in variables):
                 return Refusal("a declaration in front of the loop depends on the element")
-            if accesses_in(body, statement) or next(walk_types(statement, "call_expression"), None):
+            if accesses_in(body, statement) or any(walk_types(statement, "call_expression")):
                 return Refusal("a declaration in front of the loop does more than compute a value")
         elif statement.type == "expression_statement" and assigned_names(statement) == {name}:
             kept.append(statement)

@@ -59,6 +59,27 @@ def code_of(unit: TranslationUnit, node: Node) -> str:
     return source_text(unit, node.start_byte, node.end_byte)
 
 
+def comments_before(unit: TranslationUnit, node: Node) -> list[str]:
+    """The comments directly in front of a statement, each with plain line ends."""
+    found: list[str] = []
+    previous = node.prev_named_sibling
+    while previous is not None and previous.type == "comment":
+        if previous.prev_named_sibling is not None and _on_one_line(unit, previous.prev_named_sibling, previous):
+            break  # it belongs to the statement before
+        found.insert(0, code_of(unit, previous))
+        previous = previous.prev_named_sibling
+    return found
+
+
+def _on_one_line(unit: TranslationUnit, first: Node, second: Node) -> bool:
+    return b"\n" not in unit.source.data[first.end_byte : second.start_byte]
+
+
+def with_comments(unit: TranslationUnit, nodes: Iterable[Node]) -> list[str]:
+    """Statements as the file has them, each behind the comments that stand in front of it."""
+    return [text for node in nodes for text in (*comments_before(unit, node), code_of(unit, node))]
+
+
 def reindented(text: str, old: str, new: str) -> str:
     """Lines after the first that begin with the indentation ``old`` begin with ``new`` instead."""
     first, *others = text.split("\n")

@@ -15,7 +15,17 @@ from optiml_core.rewrites.dot_products import DotProduct, Operand, arithmetic_ty
 from optiml_core.rewrites.finish import finish
 from optiml_core.rewrites.launch_names import extent
 from optiml_core.rewrites.launch_text import is_primary, plan
-from optiml_core.rewrites.layout import code_of, edit, indent_at, layout_of, lines_of_code, substituted, unused_name
+from optiml_core.rewrites.layout import (
+    code_of,
+    comments_before,
+    edit,
+    indent_at,
+    layout_of,
+    lines_of_code,
+    substituted,
+    unused_name,
+    with_comments,
+)
 from optiml_core.rewrites.memory import accesses_in
 from optiml_core.rewrites.syntax import names_in, same_text, statements_of
 from optiml_core.rewrites.thread_coordinates import Bound, Coordinate
@@ -91,9 +101,7 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     if isinstance(found, Refusal):
         return found
     p = option.parameters
-    tiles = _Tiles(
-        int(p["rows"]), int(p["columns"]), int(p["depth"]), int(p["thread_rows"]), int(p["thread_columns"])
-    )
+    tiles = _Tiles(int(p["rows"]), int(p["columns"]), int(p["depth"]), int(p["thread_rows"]), int(p["thread_columns"]))
     body = found.body
     if any(not arithmetic_type(body, one.type) and "DATA_TYPE" not in one.type for one in found.operands):
         return Refusal("the operands are not of a builtin arithmetic type")
@@ -109,10 +117,17 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
         f"Tiles of {tiles.rows} x {tiles.columns} with {tiles.thread_rows} x {tiles.thread_columns} results a thread: "
         f"each element loaded from global memory is used {tiles.columns} or {tiles.rows} times instead of once."
     )
-    start, end = statements[0].start_byte, statements[-1].end_byte
-    return finish(
-        context, body, [edit(context.unit, start, end, text[len(indent) :])], rationale, launch=launch
-    )
+    start, end = _first_byte(context, statements[0]), statements[-1].end_byte
+    return finish(context, body, [edit(context.unit, start, end, text[len(indent) :])], rationale, launch=launch)
+
+
+def _first_byte(context: RewriteContext, statement: Node) -> int:
+    """Where the body's text begins, its leading comments with it."""
+    start, previous = statement.start_byte, statement.prev_named_sibling
+    for _ in comments_before(context.unit, statement):
+        if previous is not None:
+            start, previous = previous.start_byte, previous.prev_named_sibling
+    return start
 
 
 def _chosen(taken: frozenset[str], *wanted: str) -> str:
@@ -124,10 +139,10 @@ def _names(found: DotProduct) -> _Names:
     taken = names_in(body.body) | body.parameter_names | frozenset(body.macros)
     base = {False: "column", True: "row"}
     arrays = [one.access.array for one in found.operands]
-    labels = [
-        array if arrays.count(array) == 1 else f"{array}_{base[one.of_row]}"
-        for array, one in zip(arrays, found.operands, strict=True)
-    ]
+    labels: list[str] = []
+    for array, one in zip(arrays, found.operands, strict=True):
+        label = array if arrays.count(array) == 1 else f"{array}_{base[one.of_row]}"
+        labels.append(unused_name(label, labels))
     return _Names(
         unused_name(f"first_{found.row.name}", taken),
         unused_name(f"first_{found.column.name}", taken),
@@ -147,8 +162,11 @@ def _names(found: DotProduct) -> _Names:
 def _lines(context: RewriteContext, found: DotProduct, tiles: _Tiles) -> list[str]:
     unit, names = context.unit, _names(found)
     column_kind, row_kind = _plain(found.column.type), _plain(found.row.type)
-    lines = [f"// A block computes a tile of {tiles.rows} x {tiles.columns}, a thread {tiles.thread_rows} x "
-             f"{tiles.thread_columns} of its elements."]
+    lines = comments_before(unit, statements_of(found.body.body)[0])
+    lines += [
+        f"// A block computes a tile of {tiles.rows} x {tiles.columns}, a thread {tiles.thread_rows} x "
+        f"{tiles.thread_columns} of its elements."
+    ]
     for operand, tile in zip(found.operands, names.tiles, strict=True):
         width = tiles.rows if operand.of_row else tiles.columns
         # Four more columns where neighbouring threads fill a column: it then lies in different banks,
@@ -173,7 +191,7 @@ def _lines(context: RewriteContext, found: DotProduct, tiles: _Tiles) -> list[st
     lines += [f"\t{line}" for line in _multiply(context, found, tiles, names)]
     lines += ["\t__syncthreads();", "}"]
     behind = [f"{_plain(found.sum_type)} {found.sum} = {names.sums}[{names.i}][{names.j}];"]
-    behind += [code_of(unit, one) for one in found.behind]
+    behind += with_comments(unit, found.behind)
     return lines + _each_element(found, tiles, names, behind)
 
 
@@ -191,8 +209,11 @@ def _start(context: RewriteContext, found: DotProduct, tiles: _Tiles, names: _Na
     declared = f"{_plain(found.sum_type)} {names.sums}[{tiles.thread_rows}][{tiles.thread_columns}] = {{}};"
     if found.starts_at_zero:
         return [declared]
-    work = [code_of(context.unit, one) for one in found.before]
-    return [declared, *_each_element(found, tiles, names, [*work, f"{names.sums}[{names.i}][{names.j}] = {found.sum};"])]
+    work = with_comments(context.unit, found.before)
+    return [
+        declared,
+        *_each_element(found, tiles, names, [*work, f"{names.sums}[{names.i}][{names.j}] = {found.sum};"]),
+    ]
 
 
 def _element_column(tiles: _Tiles, names: _Names) -> str:

@@ -159,3 +159,58 @@ __global__ void f(const float* m, const float* x, float* y, int rows, int cols) 
 
 def test_register_accumulator() -> None:
     check_agrees(named("register-accumulator"), ACCUMULATE, SHAPES, allow=("no-alias",))
+
+
+PRODUCT = """
+// optiml: M = 40, N = 30, K = 50, alpha = 1.5, beta = 0.5, A[M * K]: normal, B[K * N]: normal, C[M * N]: normal
+// optiml: block = (16, 16), grid = (ceil_div(%s, 16), ceil_div(%s, 16))
+__global__ void gemm(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C) {
+  const unsigned int x = blockIdx.x * blockDim.x + threadIdx.x;
+  const unsigned int y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x < %s && y < %s) {
+    %s
+  }
+}
+"""
+BY_ROWS = ("M", "N", "M", "N")  # threadIdx.x runs down the rows
+BY_COLUMNS = ("N", "M", "N", "M")
+MATRICES = tuple(
+    {"M": m, "N": n, "K": k} for m, n, k in ((1, 1, 1), (7, 31, 33), (33, 1, 97), (65, 130, 9), (129, 67, 40))
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRODUCT
+        % (
+            *BY_ROWS,
+            """float tmp = 0.0;
+    for (int i = 0; i < K; ++i) {
+      tmp += A[x * K + i] * B[i * N + y];
+    }
+    // scale and add
+    C[x * N + y] = alpha * tmp + beta * C[x * N + y];""",
+        ),
+        PRODUCT
+        % (
+            *BY_COLUMNS,
+            """int k;
+    float sum = C[y * N + x];
+    sum *= beta;
+    for (k = 0; k < K; k++) sum += alpha * A[k * M + y] * B[x * K + k];
+    C[y * N + x] = sum;""",
+        ),
+        PRODUCT
+        % (
+            *BY_COLUMNS,
+            """double sum = 0;
+    for (int k = 0; k < K; k++) sum += A[y * K + k] * A[(M - 1 - y) * K + k] * B[k * N + x];
+    C[y * N + x] = sum;
+    if (sum < 0.0) C[y * N + x] = -sum;""",
+        ),
+    ],
+    ids=["naive", "both-transposed", "three-operands"],
+)
+def test_register_tile_matmul(text: str) -> None:
+    check_agrees(named("register-tile-matmul"), text, MATRICES, tolerance=ROUNDING)
