@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,12 +31,6 @@ __global__ void add(const float* a, const float* b, float* c, int n) {
 }
 int main() { add<<<1, 1>>>(nullptr, nullptr, nullptr, 0); printf("host\\n"); }
 """
-
-
-@pytest.fixture(scope="module")
-def device() -> Iterator[EmulatorDevice]:
-    with EmulatorDevice() as emulator:
-        yield emulator
 
 
 def element(spelling: str) -> Any:

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <cstdint>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -101,14 +102,16 @@ int install(Program& program) {
 
 }  // namespace
 
-int optiml_fence_for_loading(void) {
+int optiml_fence_for_loading(int reply_fd) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
   Program program;
   begin(program);
-  for (long number : {(long)SYS_openat, (long)SYS_read, (long)SYS_pread64, (long)SYS_fstat, (long)SYS_newfstatat,
+  allow_without_bits(program, SYS_openat, 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND);
+  allow_if_equal(program, SYS_write, 0, (uint32_t)reply_fd);
+  for (long number : {(long)SYS_read, (long)SYS_pread64, (long)SYS_fstat, (long)SYS_newfstatat,
                       (long)SYS_close, (long)SYS_lseek, (long)SYS_mmap, (long)SYS_mprotect, (long)SYS_munmap,
                       (long)SYS_madvise, (long)SYS_brk, (long)SYS_rt_sigaction, (long)SYS_rt_sigprocmask,
-                      (long)SYS_sigaltstack, (long)SYS_futex, (long)SYS_seccomp, (long)SYS_write, (long)SYS_getrandom,
+                      (long)SYS_sigaltstack, (long)SYS_futex, (long)SYS_seccomp, (long)SYS_getrandom,
                       (long)SYS_clock_gettime, (long)SYS_exit, (long)SYS_exit_group})
     allow(program, number);
   return install(program);

@@ -241,7 +241,7 @@ const char* run_request() {
 
 // Started with one argument: does the fence hold here? Ends by SIGSYS if it does.
 int probe() {
-  if (optiml_fence_for_loading() != 0 || optiml_fence_for_running(0, 1) != 0) return 5;
+  if (optiml_fence_for_loading(1) != 0 || optiml_fence_for_running(0, 1) != 0) return 5;
   getppid();
   return 6;  // a forbidden call came back
 }
@@ -276,7 +276,7 @@ int main(int count, char** values) {
 
   char path[64];
   snprintf(path, sizeof path, "/proc/self/fd/%d", object_fd);
-  if (fenced && optiml_fence_for_loading() != 0) give_up(OPTIML_STATE_NO_SANDBOX, strerror(errno));
+  if (fenced && optiml_fence_for_loading(worker.reply_fd) != 0) give_up(OPTIML_STATE_NO_SANDBOX, strerror(errno));
   void* object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!object) give_up(OPTIML_STATE_NOT_LOADED, dlerror());
   worker.entry = (OptimlEntry)dlsym(object, "optiml_entry");
