@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from optiml_core.device.emulator import worker_wire as wire
 from optiml_core.device.emulator.build import CANDIDATE, Builder, CompiledObject, kernel_expression
@@ -22,10 +22,20 @@ from optiml_core.device.emulator.build_symbols import Variable, variables_of
 from optiml_core.device.emulator.device_results import accesses_of, faults_of, metrics_of
 from optiml_core.device.emulator.sandbox import SandboxStatus, probe_sandbox
 from optiml_core.device.emulator.worker import Worker, start_worker
-from optiml_core.device.emulator.worker_layout import fill, guards_intact, lay_out, read_buffers
+from optiml_core.device.emulator.worker_layout import (
+    Layout,
+    fill,
+    fill_values,
+    guards_intact,
+    lay_out,
+    place_buffers,
+    read_buffers,
+)
+from optiml_core.device.emulator.worker_reserved import Reserved, reserve
 from optiml_core.device.protocol import Built, Contents, RunOptions, RunResult
-from optiml_core.records import Failure, Launch, Variant
+from optiml_core.records import BufferArgument, Failure, Launch, Variant
 from optiml_core.source import SourceFile, parse
+from optiml_core.workload.contents import buffer_contents
 
 _DEFAULT_OPTIONS = RunOptions()
 _IDLE_WORKERS = 8
@@ -124,48 +134,128 @@ class EmulatorDevice:
     def _run_in(
         self, worker: Worker, loaded: _Loaded, launch: Launch, contents: Contents, options: RunOptions
     ) -> RunResult | Failure:
-        layout = lay_out(launch, contents, options, loaded.compiled.parameters, loaded.variables, worker.runs)
+        placed = place_buffers(launch, contents, options, worker.runs)
+        if isinstance(placed, Failure):
+            return placed
+        layout = lay_out(launch, contents, loaded.compiled.parameters, loaded.variables, placed)
         if isinstance(layout, Failure):
             return layout
         problem = fill(worker.arena, layout, launch, contents, options)
         if problem is not None:
             return problem
-        request = wire.Request(
+        reply = self._launch(worker, loaded, layout, launch, options)
+        if isinstance(reply, Failure):
+            return reply
+        result = evolve(
+            self._result(worker, loaded, layout, launch, options, reply),
+            buffers=read_buffers(worker.arena, layout, contents),
+            guards_intact=guards_intact(worker.arena, layout, options),
+        )
+        if layout.end > _KEEP_PAYLOAD:
+            worker.arena.release_payload()
+        return result
+
+    def run_sampled(self, built: Built, launch: Launch, options: RunOptions = _DEFAULT_OPTIONS) -> RunResult | Failure:
+        """Counts the accesses of some blocks of a launch of any size, without keeping its buffers in memory.
+
+        ``options.blocks``: which blocks (None: all); ``options.steps``: accesses after which the run stops
+        cleanly. Nothing is checked but bounds, and no buffers come back. ``metrics`` says how far it came:
+        ``blocks_total`` of the grid, ``blocks_asked``, ``blocks_completed``, and ``stopped`` (1.0 when the cap cut
+        it off; the counts then cover the completed blocks and part of one more). Contents as in worker_reserved.py.
+        """
+        loaded = self._loaded.get(built.token)
+        if loaded is None:
+            return Failure("bad-input", "this build does not belong to this device")
+        if built.widened:
+            return Failure("unsupported", "a widened build is not sampled")
+        reserved = reserve(launch, seed=0)
+        if isinstance(reserved, Failure):
+            return reserved
+        try:
+            result = self._run_reserved(loaded, launch, reserved, evolve(options, checks=False, counts=True))
+        finally:
+            reserved.close()
+        return result if isinstance(result, RunResult) else _in_file(result, built.variant.file)
+
+    def _run_reserved(
+        self, loaded: _Loaded, launch: Launch, reserved: Reserved, options: RunOptions
+    ) -> RunResult | Failure:
+        filled = {a.name: buffer_contents(a, 0) for a in launch.globals if isinstance(a, BufferArgument)}
+        for values in filled.values():
+            if isinstance(values, Failure):
+                return values
+        contents = Contents({name: values for name, values in filled.items() if not isinstance(values, Failure)})
+        layout = lay_out(
+            launch, contents, loaded.compiled.parameters, loaded.variables, reserved.placed, wire.IN_RESERVED
+        )
+        if isinstance(layout, Failure):
+            return layout
+        request = evolve(
+            self._request(layout, launch, options), reserved_pieces=reserved.pieces, reserved_bytes=reserved.bytes
+        )
+        worker = self._start(loaded, options.memory + reserved.bytes, request, reserved.tile)
+        if isinstance(worker, Failure):
+            return worker
+        try:
+            problem = fill_values(worker.arena, layout, launch, contents)
+            reply = problem or self._launch(worker, loaded, layout, launch, options)
+            if isinstance(reply, Failure):
+                return reply
+            result = self._result(worker, loaded, layout, launch, options, reply)
+        finally:
+            worker.close()
+        total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        stopped = reply.status == wire.STOPPED
+        started = result.metrics["blocks"]
+        metrics = {
+            "blocks_total": float(total),
+            "blocks_asked": float(total if options.blocks is None else len(options.blocks)),
+            "blocks_completed": max(0.0, started - 1) if stopped else started,
+            "stopped": float(stopped),
+        }
+        return evolve(result, metrics={**result.metrics, **metrics})
+
+    def _request(self, layout: Layout, launch: Launch, options: RunOptions) -> wire.Request:
+        return wire.Request(
             sequence=next(self._sequence) & 0xFFFFFFFF, grid=launch.grid, block=launch.block,
             dynamic_shared=launch.shared, lockstep=options.counts, races=options.checks, initialisation=options.checks,
-            traffic=False, poison=options.poison, schedule=options.schedule, steps=options.steps,
+            traffic=_watches_reuse(options), poison=options.poison, schedule=options.schedule, steps=options.steps,
             output_limit=_OUTPUT_LIMIT, shared_limit=0, memory_limit=options.memory, parameters=layout.parameters,
             ranges=layout.ranges, fills=layout.fills, read_backs=layout.read_backs,
             blocks=np.array(options.blocks if options.blocks is not None else (), np.uint32),
         )  # fmt: skip
-        reply = worker.run(request, options.seconds)
+
+    def _launch(
+        self, worker: Worker, loaded: _Loaded, layout: Layout, launch: Launch, options: RunOptions
+    ) -> wire.Reply | Failure:
+        """One launch in a worker whose memory is filled; a reply that is a result, or why there is none."""
+        reply = worker.run(self._request(layout, launch, options), options.seconds)
         if isinstance(reply, Failure):
             return reply
-        base = worker.module_base
-        size = max((s.address + s.size for s in loaded.compiled.elf.sections), default=0)
-
         if reply.state == wire.CRASHED:
-            line = loaded.lines.lines([reply.crash_pc - base + 1]).get(reply.crash_pc - base + 1)
-            return _crash(reply, line)
+            offset = reply.crash_pc - worker.module_base + 1
+            return _crash(reply, loaded.lines.lines([offset])[offset] if reply.crashed_in_candidate else None)
         if reply.status == wire.NO_MEMORY:
             return Failure("out-of-memory", f"the emulator needs more than {options.memory >> 20} MiB for this launch")
-        pcs = {
-            int(pc) - base
-            for table, names in ((reply.sites, ("pc",)), (reply.reports, ("pc", "pc2")))
-            for n in names
-            for pc in table[n]
-        }
-        lines = loaded.lines.lines(pc for pc in pcs if 0 < pc < size)
-        result = RunResult(
-            read_buffers(worker.arena, layout, contents),
-            faults_of(reply, launch.grid, launch.block, lambda pc: lines.get(pc - base), layout.numbers),
-            guards_intact(worker.arena, layout, options),
-            accesses_of(reply, lambda pc: lines.get(pc - base), layout.numbers) if options.counts else (),
-            metrics_of(reply), reply.cpu_seconds, reply.text.decode("utf-8", "replace"),
-        )  # fmt: skip
-        if layout.end > _KEEP_PAYLOAD:
-            worker.arena.release_payload()
-        return result
+        return reply
+
+    def _result(
+        self, worker: Worker, loaded: _Loaded, layout: Layout, launch: Launch, options: RunOptions, reply: wire.Reply
+    ) -> RunResult:
+        """Faults, counts and metrics of a reply; no buffers yet."""
+        base = worker.module_base
+        size = max((s.address + s.size for s in loaded.compiled.elf.sections), default=0)
+        columns = (reply.sites["pc"], reply.reports["pc"], reply.reports["pc2"])
+        offsets = {int(pc) - base for column in columns for pc in column}
+        lines = loaded.lines.lines(offset for offset in offsets if 0 < offset < size)
+
+        def line_of(pc: int) -> int | None:
+            return lines.get(pc - base)
+
+        accesses = accesses_of(reply, line_of, layout.numbers, _watches_reuse(options)) if options.counts else ()
+        faults = faults_of(reply, launch.grid, launch.block, line_of, layout.numbers)
+        text = reply.text.decode("utf-8", "replace")
+        return RunResult({}, faults, True, accesses, metrics_of(reply), reply.cpu_seconds, text)
 
     def _take(self, built: Built, loaded: _Loaded, options: RunOptions) -> Worker | Failure:
         if self._closed or os.getpid() != self._owner:
@@ -238,9 +328,12 @@ class EmulatorDevice:
         self.close()
 
 
-def _in_file(failure: Failure, file: str) -> Failure:
-    from attrs import evolve
+def _watches_reuse(options: RunOptions) -> bool:
+    """Reuse curves are for predictions: where counts are asked for and nothing is verified."""
+    return options.counts and not options.checks
 
+
+def _in_file(failure: Failure, file: str) -> Failure:
     return evolve(failure, file=file) if failure.line is not None and failure.file is None else failure
 
 
