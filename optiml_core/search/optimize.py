@@ -45,7 +45,7 @@ class LateProposals(Protocol):
     """A proposer that thinks while evaluations run, such as a language model."""
 
     def submit(self, tree: SearchTree, node: Node) -> None:
-        """Told of each newly evaluated node that may be expanded."""
+        """Told of each newly evaluated node, whatever came of it."""
         ...
 
     def collect(self) -> list[tuple[Node, tuple[Proposal, ...]]]:
@@ -173,7 +173,7 @@ def _round(
         if outcome.state not in ("refused", "duplicate"):
             clock.count(improved=False)
         tell("evaluated", outcome.reason, outcome)
-        if late is not None and leaf.open:
+        if late is not None:
             late.submit(tree, leaf)
     _confirm_best(tree, evaluations, cancelled)
     after = tree.best()
