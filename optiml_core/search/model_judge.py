@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 
-from attrs import frozen
+from attrs import field, frozen
 
 from optiml_core.language_models.interface import LanguageModel, SamplingSettings
 from optiml_core.language_models.prompts import judge_messages
@@ -18,6 +18,7 @@ from optiml_core.search.judge import Evidence, RuleJudge
 from optiml_core.search.records import Judgement
 
 LONGEST_REASON = 400
+ONE_CALM_ANSWER = SamplingSettings(samples=1, tokens=800, temperature=0.0, seconds=60.0)
 
 
 @frozen
@@ -26,8 +27,8 @@ class ModelJudge:
     nothing and is flagged."""
 
     model: LanguageModel
-    rules: RuleJudge = RuleJudge()
-    settings: SamplingSettings = SamplingSettings(samples=1, tokens=800, temperature=0.0, seconds=60.0)
+    rules: RuleJudge = field(factory=RuleJudge)
+    settings: SamplingSettings = ONE_CALM_ANSWER
 
     def review(self, evidence: Evidence) -> Judgement:
         ruled = self.rules.review(evidence)
