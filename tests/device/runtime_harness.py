@@ -185,6 +185,8 @@ class BuiltKernel:
             if len(s) == 4 and s[2] in "bBdDrRuV"
         ]
 
+        self.initial = [C.string_at(address, size) for _, address, size, kind in self.variables]
+
     def launch(
         self,
         grid: int | tuple[int, ...],
@@ -199,7 +201,9 @@ class BuiltKernel:
         emulator = runtime()
         emulator.optiml_emulator_reset()
         number = 100
-        for name, address, size, kind in self.variables:
+        for (name, address, size, kind), contents in zip(self.variables, self.initial, strict=True):
+            if kind not in "rR":
+                C.memmove(address, contents, size)
             space = 1 if name.startswith("_ZZ") and kind in "bB" else 2
             read_only = 1 if kind in "rR" else 0
             add(emulator, address, size, number, space, read_only)

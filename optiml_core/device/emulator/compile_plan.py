@@ -63,7 +63,14 @@ INSTRUMENT_FLAGS: tuple[str, ...] = (
     "tsan-distinguish-volatile=1",
 )
 
-LINK_FLAGS: tuple[str, ...] = ("-shared", "-nostdlib", "-Wl,-Bsymbolic", "-Wl,-z,now", "-Wl,--hash-style=gnu")
+LINK_FLAGS: tuple[str, ...] = (
+    "-shared",
+    "-nostdlib",
+    "-Wl,-Bsymbolic",
+    "-Wl,-z,now",
+    "-Wl,--hash-style=gnu",
+    "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset,--wrap=memcmp",
+)
 """A candidate's shared object; its undefined symbols resolve in the worker and its libm."""
 
 ENTRY_SYMBOL = "optiml_entry"

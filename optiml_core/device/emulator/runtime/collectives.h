@@ -1,16 +1,12 @@
 // collectives.h - warp-wide operations: shuffles, votes, reductions, matches.
 #pragma once
-#include "state.h"
-
-static uint32_t unfinished(Warp& w) {
-  uint32_t m = 0;
-  for (uint32_t i = 0; i < w.lanes; i++) if (E.lanes[w.first + i].state != FINISHED) m |= 1u << i;
-  return m;
-}
+#include "races.h"
 
 template <class F> static inline void each_lane(Warp& w, uint32_t mask, F f) {
-  for (; mask; mask &= mask - 1) f(E.lanes[w.first + __builtin_ctz(mask)]);
+  for (; mask; mask &= mask - 1) f(w.lanes[__builtin_ctz(mask)]);
 }
+
+static void matrix_multiply(Warp& w, uint32_t mask);  // matrix.h
 
 static void shuffle(Warp& w, Lane& lane, uint32_t mask) {
   int low = lane.number & ~(lane.width - 1), high = low + lane.width - 1, source = lane.number;
@@ -20,15 +16,15 @@ static void shuffle(Warp& w, Lane& lane, uint32_t mask) {
     case SHUFFLE_DOWN: source += lane.argument; if (source > high) source = lane.number; break;
     default: source ^= lane.argument; if (source > high) source = lane.number; break;
   }
-  if (source >= (int)w.lanes || !(mask >> source & 1)) {
-    if (auto* r = report(OPTIML_INACTIVE_SOURCE, lane.pc, 0, 0, lane.thread, E.block_number)) r->detail = source;
+  if (source < 0 || source >= (int)w.count || !(mask >> source & 1)) {
+    if (auto* r = report(OPTIML_INACTIVE_SOURCE, lane.pc, 0, 0, lane.thread, w.block->number)) r->detail = source;
     source = lane.number;
   }
-  lane.result = E.lanes[w.first + source].value;
+  lane.result = w.lanes[source].value;
 }
 
 static uint64_t reduce(Warp& w, int operation, uint32_t mask) {
-  uint64_t total = E.lanes[w.first + __builtin_ctz(mask)].value.low;
+  uint64_t total = w.lanes[__builtin_ctz(mask)].value.low;
   each_lane(w, mask & (mask - 1), [&](Lane& o) {
     uint64_t v = o.value.low;
     switch (operation) {
@@ -45,57 +41,75 @@ static uint64_t reduce(Warp& w, int operation, uint32_t mask) {
   return total;
 }
 
-static void finish_collective(Warp& w, Lane& leader, uint32_t mask) {
-  uint32_t ballot = 0;
-  each_lane(w, mask, [&](Lane& o) { if (o.value.low) ballot |= 1u << o.number; });
-  uint64_t reduced = leader.operation >= REDUCE_ADD && leader.operation <= REDUCE_UMAX ? reduce(w, leader.operation, mask) : 0;
-  bool all_equal = true;
-  if (leader.operation == MATCH_ALL) each_lane(w, mask, [&](Lane& o) { all_equal &= o.value.low == leader.value.low; });
+// After a warp-level synchronisation every member knows what every member did before it.
+static void join_clocks(Warp& w, uint32_t mask) {
+  if (!E.races) return;
+  uint32_t joint[32] = {0};
   each_lane(w, mask, [&](Lane& o) {
-    switch (o.operation) {
-      case SYNC: break;
-      case SHUFFLE: case SHUFFLE_UP: case SHUFFLE_DOWN: case SHUFFLE_XOR: shuffle(w, o, mask); break;
-      case ANY: o.result = {ballot != 0, 0}; break;
-      case ALL: o.result = {ballot == mask, 0}; break;
-      case BALLOT: o.result = {ballot, 0}; break;
-      case ACTIVE_MASK: o.result = {mask, 0}; break;
-      case MATCH_ALL: o.result = {all_equal ? mask : 0u, 0}; break;
-      case MATCH_ANY: {
-        uint32_t same = 0;
-        each_lane(w, mask, [&](Lane& p) { if (p.value.low == o.value.low) same |= 1u << p.number; });
-        o.result = {same, 0};
-        break;
-      }
-      default: o.result = {reduced, 0};
-    }
+    for (int i = 0; i < 32; i++) joint[i] = std::max(joint[i], w.clocks[o.number][i]);
   });
-  each_lane(w, mask, [](Lane& o) { o.warp_sync++; o.state = RUNNING; });
+  const Known* known = nullptr;
+  each_lane(w, mask, [&](Lane& o) {
+    joint[o.number] = o.clock;
+    if (E.fences) known = merge(known, o.known);
+  });
+  each_lane(w, mask, [&](Lane& o) {
+    memcpy(w.clocks[o.number], joint, sizeof joint);
+    if (o.clock < CLOCK_MASK) o.clock++;
+    o.known = known;
+  });
+}
+
+static void finish_collective(Warp& w, Lane& leader, uint32_t mask) {
+  int operation = leader.operation;
+  if (operation == MATRIX) matrix_multiply(w, mask);
+  else if (operation >= SHUFFLE && operation <= SHUFFLE_XOR) each_lane(w, mask, [&](Lane& o) { shuffle(w, o, mask); });
+  else if (operation >= REDUCE_ADD && operation <= REDUCE_UMAX) {
+    uint64_t total = reduce(w, operation, mask);
+    each_lane(w, mask, [&](Lane& o) { o.result = {total, 0}; });
+  } else if (operation != SYNC) {
+    uint32_t ballot = 0; bool all_equal = true;
+    each_lane(w, mask, [&](Lane& o) {
+      ballot |= (uint32_t)(o.value.low != 0) << o.number;
+      all_equal &= o.value.low == leader.value.low;
+    });
+    each_lane(w, mask, [&](Lane& o) {
+      uint32_t result = 0;
+      switch (operation) {
+        case ANY: result = ballot != 0; break;
+        case ALL: result = ballot == mask; break;
+        case BALLOT: result = ballot; break;
+        case ACTIVE_MASK: result = mask; break;
+        case MATCH_ALL: result = all_equal ? mask : 0; break;
+        default: each_lane(w, mask, [&](Lane& p) { result |= (uint32_t)(p.value.low == o.value.low) << p.number; });
+      }
+      o.result = {result, 0};
+    });
+  }
+  if (operation != ACTIVE_MASK) join_clocks(w, mask);
 }
 
 // Carries out one collective whose lanes have all arrived. False when none is ready.
 static bool try_collective(Warp& w) {
-  uint32_t alive = unfinished(w);
-  for (uint32_t i = 0; i < w.lanes; i++) {
-    Lane& lane = E.lanes[w.first + i];
-    if (lane.state != AT_COLLECTIVE) continue;
+  for (uint32_t left = w.at_collective; left;) {
+    Lane& lane = w.lanes[__builtin_ctz(left)];
     bool active = lane.operation == ACTIVE_MASK;
-    uint32_t want = active ? 0 : lane.mask & alive;
-    if (active) {
-      for (uint32_t j = 0; j < w.lanes; j++) {
-        Lane& o = E.lanes[w.first + j];
-        if (o.state == AT_COLLECTIVE && o.operation == ACTIVE_MASK && o.pc == lane.pc) want |= 1u << j;
-      }
-    } else if (!(lane.mask >> lane.number & 1)) {
-      if (auto* r = report(OPTIML_BAD_WARP_MASK, lane.pc, 0, 0, lane.thread, E.block_number)) r->detail = lane.mask;
+    // A mask may name lanes that have exited: they take no part.
+    uint32_t want = active ? 0 : lane.mask & w.unfinished();
+    uint32_t same = 0;
+    each_lane(w, w.at_collective, [&](Lane& o) {
+      if (o.operation == lane.operation && (active ? o.pc == lane.pc : o.mask == lane.mask)) same |= 1u << o.number;
+    });
+    left &= ~same;
+    if (active) want = same;
+    else if (!(lane.mask >> lane.number & 1)) {
+      if (auto* r = report(OPTIML_BAD_WARP_MASK, lane.pc, 0, 0, lane.thread, w.block->number)) r->detail = lane.mask;
       want |= 1u << lane.number;
     }
-    bool ready = true;
-    each_lane(w, want, [&](Lane& o) {
-      ready = ready && o.state == AT_COLLECTIVE && o.operation == lane.operation && (active || o.mask == lane.mask);
-    });
-    if (!ready) continue;
+    if ((want & same) != want) continue;
     E.statistics.collectives++;
     finish_collective(w, lane, want);
+    w.at_collective &= ~want;
     w.runnable = want;
     return true;
   }

@@ -2,14 +2,14 @@
 #pragma once
 #include "reuse.h"
 
-static inline int distinct(uintptr_t* v, int n) {
+static inline int distinct(const uintptr_t* v, int n) {
   int d = n > 0;
   for (int i = 1; i < n; i++) {
-    if (v[i] < v[i - 1]) {
-      std::sort(v, v + n);
-      d = 1;
-      for (int j = 1; j < n; j++) d += v[j] != v[j - 1];
-      return d;
+    if (v[i] < v[i - 1]) {  // not ascending
+      uintptr_t sorted[64];
+      memcpy(sorted, v, n * sizeof *v);
+      std::sort(sorted, sorted + n);
+      return (int)(std::unique(sorted, sorted + n) - sorted);
     }
     d += v[i] != v[i - 1];
   }
@@ -17,50 +17,105 @@ static inline int distinct(uintptr_t* v, int n) {
 }
 
 // 32 banks of 4 bytes; lanes that want the same word share it, except for atomics.
-static void bank_phase(Lane** group, int n, int size, bool share, unsigned& waves, unsigned& degree) {
-  uintptr_t words[32 * 4]; int m = 0;
-  for (int i = 0; i < n; i++)
-    for (int b = 0; b < size; b += 4) words[m++] = (group[i]->address + b) >> 2;
-  std::sort(words, words + m);
-  if (share) m = (int)(std::unique(words, words + m) - words);
-  uint8_t load[32] = {0}; unsigned d = 0;
-  for (int i = 0; i < m; i++) d = std::max(d, (unsigned)++load[words[i] & 31]);
-  waves += d; degree = std::max(degree, d);
+static inline unsigned bank_passes(const uintptr_t* words, int n, bool share) {
+  uint8_t load[32] = {0}; uintptr_t seen[32][4]; unsigned most = 0;
+  for (int i = 0; i < n; i++) {
+    unsigned bank = words[i] & 31, k = 0, have = load[bank];
+    if (share) {
+      for (; k < have && k < 4; k++) if (seen[bank][k] == words[i]) break;
+      if (k < have && k < 4) continue;
+      if (have >= 4) {  // the rare crowded bank: look at all earlier words
+        int j = 0;
+        while (j < i && words[j] != words[i]) j++;
+        if (j < i) continue;
+      } else {
+        seen[bank][have] = words[i];
+      }
+    }
+    most = std::max<unsigned>(most, ++load[bank]);
+  }
+  return most;
 }
 
-static void count_request(uint32_t lanes, Warp& w) {
-  Lane* group[32]; int n = 0;
-  for (uint32_t m = lanes; m; m &= m - 1) group[n++] = &E.lanes[w.first + __builtin_ctz(m)];
-  OptimlSite& s = E.sites[group[0]->site];
-  int size = group[0]->size;
-  s.requests++; s.lanes += n; s.bytes += (uint64_t)n * size;
-  uintptr_t addresses[32];
-  for (int i = 0; i < n; i++) addresses[i] = group[i]->address;
-  if (s.space != OPTIML_SHARED) {
-    uintptr_t sectors[64]; int m = 0;
-    for (int i = 0; i < n; i++) {
-      sectors[m++] = addresses[i] >> 5;
-      uintptr_t last = (addresses[i] + size - 1) >> 5;
-      if (last != sectors[m - 1]) sectors[m++] = last;
-    }
-    s.sectors += distinct(sectors, m);  // sorts them
-    int lines = m > 0;
-    for (int i = 1; i < m; i++) lines += sectors[i] >> 2 != sectors[i - 1] >> 2;
-    s.lines += lines;
-    if (E.options.traffic) watch_reuse(s, sectors, m);
-    int d = distinct(addresses, n);
-    s.ideal_sectors += (d * size + 31) / 32;  // as Nsight Compute: a broadcast needs no more than its own bytes
-    if (s.kind == OPTIML_ATOMIC) s.same_address += n - d;
-    return;
-  }
+static void count_shared(OptimlSite& s, const uintptr_t* addresses, const uint8_t* numbers, int n, int size) {
   unsigned waves = 0, degree = 0, ideal = 0;
   // 8-byte requests go as half warps and 16-byte ones as quarter warps (by lane number).
   int per = size <= 4 ? 32 : size == 8 ? 16 : 8;
-  for (int p = 0; p < 32; p += per) {
-    Lane* phase[32]; int k = 0;
-    for (int i = 0; i < n; i++) if (group[i]->number >= p && group[i]->number < p + per) phase[k++] = group[i];
-    if (k) { bank_phase(phase, k, size, s.kind != OPTIML_ATOMIC, waves, degree); ideal++; }
+  for (int i = 0; i < n;) {
+    uintptr_t words[32]; int m = 0, part = numbers[i] / per;
+    for (; i < n && numbers[i] / per == part; i++)
+      for (int b = 0; b < size; b += 4) words[m++] = (addresses[i] + b) >> 2;
+    unsigned d = bank_passes(words, m, s.kind != OPTIML_ATOMIC);
+    waves += d; degree = std::max(degree, d); ideal++;
   }
   if (s.kind == OPTIML_ATOMIC) s.same_address += n - distinct(addresses, n);
   s.wavefronts += waves; s.ideal_wavefronts += ideal; s.max_degree = std::max<uint64_t>(s.max_degree, degree);
+}
+
+// Distinct sectors over the launch and per block, for the estimate of what caches save.
+static void count_traffic(Range* r, const uintptr_t* sectors, int n, int kind) {
+  uint32_t mark = E.block->number + 1;
+  uintptr_t first = r->low >> 5;
+  if (kind != OPTIML_STORE && r->read_by)
+    for (int i = 0; i < n; i++) {
+      uint32_t& by = r->read_by[sectors[i] - first];
+      if (by == mark) continue;
+      r->traffic.sectors_read += !by; r->traffic.block_sectors_read++;
+      by = mark;
+    }
+  if (kind != OPTIML_LOAD && r->written_by)
+    for (int i = 0; i < n; i++) {
+      uint32_t& by = r->written_by[sectors[i] - first];
+      if (by == mark) continue;
+      r->traffic.sectors_written += !by; r->traffic.block_sectors_written++;
+      by = mark;
+    }
+}
+
+static Range* find_range(uintptr_t address, size_t bytes);
+
+static void count_request(Warp& w, uint32_t lanes) {
+  uintptr_t addresses[32]; uint8_t numbers[32]; int n = 0;
+  OptimlSite& s = E.sites[w.site[__builtin_ctz(lanes)]];
+  for (uint32_t m = lanes; m; m &= m - 1) {
+    int i = __builtin_ctz(m);
+    numbers[n] = (uint8_t)i;
+    addresses[n++] = w.address[i];
+  }
+  int size = s.size;
+  s.requests++; s.lanes += n; s.bytes += (uint64_t)n * size;
+  if (s.space == OPTIML_SHARED) { count_shared(s, addresses, numbers, n, size); return; }
+  // An aligned access of at most 16 bytes never crosses a sector.
+  uintptr_t sectors[32]; bool ascending = true; int d = 1;  // d: distinct addresses
+  sectors[0] = addresses[0] >> 5;
+  for (int i = 1; i < n; i++) {
+    sectors[i] = addresses[i] >> 5;
+    ascending &= addresses[i] >= addresses[i - 1];
+    d += addresses[i] != addresses[i - 1];
+  }
+  if (!ascending) {
+    std::sort(sectors, sectors + n);
+    d = distinct(addresses, n);
+  }
+  int different = 1, lines = 1;
+  for (int i = 1; i < n; i++) {
+    different += sectors[i] != sectors[i - 1];
+    lines += sectors[i] >> 2 != sectors[i - 1] >> 2;
+  }
+  s.sectors += different; s.lines += lines;
+  s.ideal_sectors += (d * size + 31) / 32;  // as Nsight Compute: a broadcast needs no more than its own bytes
+  if (s.kind == OPTIML_ATOMIC) s.same_address += n - d;
+  if (!E.options.traffic) return;
+  watch_reuse(s, sectors, n);
+  for (int i = 0; i < n; i++) sectors[i] = addresses[i] >> 5;  // in the lanes' order again
+  if (Range* r = find_range(addresses[0], size)) {
+    // Lanes of one request may go to several buffers through a table of pointers; each in turn.
+    for (int i = 0; i < n;) {
+      int j = i;
+      while (j < n && addresses[j] >= r->low && addresses[j] < r->high) j++;
+      count_traffic(r, sectors + i, j - i, s.kind);
+      if (j < n && !(r = find_range(addresses[j], size))) break;
+      i = j;
+    }
+  }
 }

@@ -43,7 +43,13 @@ struct OptimlRange {
   void* fill_context;
 };
 
-// Forgets all ranges, sites, reports, statistics and output.
+// Reserves address space, once and before the sandbox closes: stacks for 8192 threads (512 MiB), the
+// table of epochs (256 MiB) and `memory_bytes` (0: 4 GiB) for shadows, none of it touched. From then on
+// the runtime makes no system call but what malloc does for a handful of kilobytes. 0, or -1.
+// RLIMIT_AS has to leave room for it. reset() does it with the default when it was not done.
+OPTIML_HIDDEN int optiml_emulator_prepare(uint64_t memory_bytes);
+// Forgets all ranges, sites, reports, statistics and output. Several launches may follow one reset;
+// what earlier launches wrote then counts as initialised.
 OPTIML_HIDDEN void optiml_emulator_reset(void);
 // Returns 0, or -1 when the range overlaps another or is empty. Leave guard gaps between ranges:
 // an access that is not inside one range is a fault, one that lands in a wrong range is not seen.
@@ -64,7 +70,7 @@ struct OptimlOptions {
   uint64_t schedule;       // seed of the order of blocks and of warps; 0: the natural order
   uint64_t steps;          // limit on hooked accesses; 0: none
   uint64_t output_limit;   // bytes of printf output kept; 0: 64 KiB
-  uint64_t shared_limit;   // bytes of static + dynamic shared memory a block may have; 0: 227 KiB
+  uint64_t shared_limit;   // bytes a block may have; 0: 48 KiB static, 227 KiB with dynamic
   uint64_t memory_limit;   // bytes the runtime may use for shadows and stacks; 0: 4 GiB
   const uint32_t* blocks;  // linear block numbers to run, or null for all
   uint64_t block_count;

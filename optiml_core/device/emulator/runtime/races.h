@@ -1,72 +1,134 @@
-// races.h - finds conflicting accesses that nothing orders, and reads of memory nobody wrote.
+// races.h - finds conflicting accesses that nothing orders, reads of memory nobody wrote, and
+// accesses to the destination of an asynchronous copy that nobody waited for.
 #pragma once
-#include "state.h"
+#include "knowledge.h"
 
-// The other lane is in the same warp and this lane has synchronised with it since.
-static inline bool ordered_in_warp(uint32_t other, uint16_t other_sync, const Lane* lane) {
-  return other / 32 == lane->thread / 32 && other_sync < lane->warp_sync;
+static inline uint32_t stamp_of(const Lane* l) { return l->thread << CLOCK_BITS | (l->clock & CLOCK_MASK); }
+
+// Whether the access (epoch, stamp) by another thread or an earlier interval happened before what `me` does now.
+static bool ordered(const Lane* me, uint32_t epoch, uint32_t stamp) {
+  uint32_t thread = stamp >> CLOCK_BITS, clock = stamp & CLOCK_MASK;
+  if (epoch == E.epoch) {
+    if (thread == me->thread) return true;
+    if (thread / 32 == me->thread / 32 && me->warp->clocks[me->number][thread & 31] >= clock) return true;
+    return me->known && knows(me->known, epoch, thread, clock, E.block->number);
+  }
+  if (epoch < E.grid_epoch) return true;
+  uint32_t block = E.block_of_epoch[epoch];
+  if (block == E.block->number) return true;
+  return me->known && knows(me->known, epoch, thread, clock, block);
 }
 
-static inline void check_races(Range* range, Lane* lane) {
-  uintptr_t low = lane->address, high = low + lane->size;
-  uint32_t me = E.block_number * E.thread_count + lane->thread;
-  uint32_t first = me - lane->thread;
-  for (uintptr_t word = low & ~(uintptr_t)3; word < high; word += 4) {
-    Cell& c = range->cells[(word - (range->low & ~(uintptr_t)3)) >> 2];
-    uint8_t mask = 15;
-    if (word < low) mask &= 15 << (low - word);
-    if (high < word + 4) mask &= 15 >> (word + 4 - high);
-    bool write_live, read_live, writes = lane->kind != OPTIML_LOAD;
-    if (range->space == OPTIML_SHARED) {
-      write_live = c.write_epoch == E.epoch;
-      read_live = c.read_epoch == E.epoch;
-    } else {  // other blocks of this launch, or this barrier interval of this block
-      write_live = c.write_epoch >= E.launch_epoch && c.writer != NOBODY &&
-                   (c.write_epoch == E.epoch || c.writer < first || c.writer >= first + E.thread_count);
-      read_live = c.read_epoch >= E.launch_epoch && c.reader1 != NOBODY &&
-                  (c.read_epoch == E.epoch || c.reader1 < first || c.reader1 >= first + E.thread_count);
-    }
-    auto thread = [&](uint32_t g) { return g % E.thread_count; };
-    auto block = [&](uint32_t g) { return g / E.thread_count; };
-    auto ordered = [&](uint32_t g, uint16_t sync) {
-      return block(g) == E.block_number && ordered_in_warp(thread(g), sync, lane);
-    };
-    auto race = [&](OptimlWhat what, uint16_t other_site, uint32_t other) {
-      if (auto* r = report(what, lane->pc, E.sites[other_site].pc, word, lane->thread, E.block_number)) {
-        r->thread2 = thread(other); r->block2 = block(other); r->buffer = range->buffer;
-        r->kind = lane->kind; r->space = range->space; r->size = lane->size;
-      }
-    };
-    if (write_live && c.writer != me && (c.write_mask & mask) && !(c.write_atomic && lane->kind == OPTIML_ATOMIC) &&
-        !ordered(c.writer, c.write_sync)) {
-      bool same_warp = block(c.writer) == E.block_number && thread(c.writer) / 32 == lane->thread / 32;
-      race(same_warp ? (writes && c.write_site == lane->site ? OPTIML_RACE_SAME_INSTRUCTION : OPTIML_RACE_IN_WARP)
-                     : (writes ? OPTIML_RACE_WRITE_WRITE : OPTIML_RACE_READ_WRITE), c.write_site, c.writer);
-    }
-    if (writes) {
-      for (int k = 0; k < 2 && read_live; k++) {
-        uint32_t other = k ? c.reader2 : c.reader1; uint16_t sync = k ? c.read_sync2 : c.read_sync1;
-        if (other == NOBODY || other == me || !(c.read_mask & mask) || ordered(other, sync)) continue;
-        bool same_warp = block(other) == E.block_number && thread(other) / 32 == lane->thread / 32;
-        race(same_warp ? OPTIML_RACE_IN_WARP : OPTIML_RACE_READ_WRITE, c.read_site, other);
-        break;
-      }
-      c.writer = me; c.write_epoch = E.epoch; c.write_site = lane->site; c.write_sync = lane->warp_sync;
-      c.write_mask = mask; c.write_atomic = lane->kind == OPTIML_ATOMIC; c.written |= mask;
-    } else {
-      if (E.options.initialisation && (range->space == OPTIML_SHARED || (range->flags & OPTIML_UNINITIALISED)) &&
-          (c.written & mask) != mask)
-        if (auto* r = report(OPTIML_UNINITIALISED_READ, lane->pc, 0, word, lane->thread, E.block_number)) {
-          r->buffer = range->buffer; r->space = range->space; r->size = lane->size;
-        }
-      if (!read_live || c.read_epoch != E.epoch) {
-        c.reader1 = me; c.read_sync1 = lane->warp_sync; c.reader2 = NOBODY; c.read_mask = 0;
-      } else if (c.reader1 == me) {
-        c.read_sync1 = lane->warp_sync;
-      } else {
-        c.reader2 = me; c.read_sync2 = lane->warp_sync;
-      }
-      c.read_epoch = E.epoch; c.read_site = lane->site; c.read_mask |= mask;
-    }
+// floor: older epochs cannot conflict; born: older writes do not count as having initialised the memory
+// (0: it came initialised). Shared memory is new with its block.
+struct Conflict { Range* range; Lane* lane; uintptr_t pc, address; int kind, size, site; uint32_t floor, born; };
+
+static __attribute__((noinline)) void race(const Conflict& c, bool store, uint32_t epoch, uint32_t stamp, int site) {
+  uint32_t thread = stamp >> CLOCK_BITS, block = E.block_of_epoch[epoch];
+  bool same_warp = block == E.block->number && thread / 32 == c.lane->thread / 32;
+  bool both_store = store && c.kind != OPTIML_LOAD;
+  OptimlWhat what = !same_warp ? (both_store ? OPTIML_RACE_WRITE_WRITE : OPTIML_RACE_READ_WRITE)
+                    : both_store && site == c.site ? OPTIML_RACE_SAME_INSTRUCTION : OPTIML_RACE_IN_WARP;
+  if (auto* r = report_here(what, c.pc, E.sites[site].pc, c.address)) {
+    r->thread2 = thread; r->block2 = block; r->buffer = c.range->buffer;
+    r->kind = c.kind; r->space = c.range->space; r->size = c.size;
   }
+}
+
+static __attribute__((noinline)) void pending_access(const Conflict& c, const Cell& cell) {
+  if (auto* r = report_here(OPTIML_MISSING_WAIT, c.pc, E.sites[cell.write_site & ~PENDING].pc, c.address)) {
+    r->thread2 = cell.write_stamp >> CLOCK_BITS; r->block2 = E.block->number; r->buffer = c.range->buffer;
+    r->kind = c.kind; r->space = c.range->space; r->size = c.size;
+  }
+}
+
+static __attribute__((noinline)) void uninitialised(const Conflict& c) {
+  if (auto* r = report_here(OPTIML_UNINITIALISED_READ, c.pc, 0, c.address)) {
+    r->buffer = c.range->buffer; r->space = c.range->space; r->size = c.size; r->kind = c.kind;
+  }
+}
+
+static inline void check_readers(const Conflict& c, Cell& cell) {
+  if (cell.read_epoch >= c.floor) {
+    if (!ordered(c.lane, cell.read_epoch, cell.read1)) { race(c, false, cell.read_epoch, cell.read1, cell.read_site); return; }
+    if (cell.read2 && !ordered(c.lane, cell.read_epoch, cell.read2)) { race(c, false, cell.read_epoch, cell.read2, cell.read_site); return; }
+  }
+  if (cell.far_epoch >= c.floor && !ordered(c.lane, cell.far_epoch, cell.far)) race(c, false, cell.far_epoch, cell.far, cell.far_site);
+}
+
+static inline void note_reader(const Conflict& c, Cell& cell) {
+  uint32_t stamp = stamp_of(c.lane);
+  if (cell.read_epoch != E.epoch) {
+    // Readers of another block stay on record beside this block's.
+    if (cell.read_epoch >= c.floor && E.block_of_epoch[cell.read_epoch] != E.block->number) {
+      cell.far_epoch = cell.read_epoch; cell.far = cell.read1; cell.far_site = cell.read_site;
+    }
+    cell.read_epoch = E.epoch; cell.read1 = stamp; cell.read2 = 0; cell.read_site = (uint16_t)c.site;
+    return;
+  }
+  uint32_t other = cell.read1 ^ stamp;
+  if (other >> CLOCK_BITS == 0) { cell.read1 = stamp; return; }
+  if (other >> (CLOCK_BITS + 5) == 0) { cell.read2 = stamp; cell.read_site = (uint16_t)c.site; return; }
+  if (cell.far_epoch != E.epoch && cell.far_epoch >= c.floor && E.block_of_epoch[cell.far_epoch] != E.block->number) return;
+  cell.far_epoch = E.epoch; cell.far = stamp; cell.far_site = (uint16_t)c.site;
+}
+
+static inline void check_cell(const Conflict& c, CellArray& array, size_t index, bool strong) {
+  Cell& cell = array.cells[index];
+  AtomicCell* atomic = array.atomics ? &array.atomics[index] : nullptr;
+  Lane* me = c.lane;
+  if (__builtin_expect(cell.write_epoch >= c.floor, 0)) {
+    if (cell.write_site & PENDING) pending_access(c, cell);
+    else if (cell.write_epoch != E.epoch || cell.write_stamp >> CLOCK_BITS != me->thread)
+      if (!ordered(me, cell.write_epoch, cell.write_stamp)) race(c, true, cell.write_epoch, cell.write_stamp, cell.write_site);
+  }
+  if (c.kind != OPTIML_STORE && cell.write_epoch < c.born && !(atomic && atomic->epoch >= c.born)) uninitialised(c);
+  if (strong) {  // atomics and volatile accesses: no race among themselves
+    if (c.kind == OPTIML_LOAD) return;
+    check_readers(c, cell);
+    if (atomic) *atomic = {E.epoch, stamp_of(me), (uint16_t)c.site};
+    return;
+  }
+  if (atomic && atomic->epoch >= c.floor && !ordered(me, atomic->epoch, atomic->stamp))
+    race(c, true, atomic->epoch, atomic->stamp, atomic->site);
+  if (c.kind == OPTIML_LOAD) { note_reader(c, cell); return; }
+  check_readers(c, cell);
+  cell.write_epoch = E.epoch; cell.write_stamp = stamp_of(me); cell.write_site = (uint16_t)c.site;
+}
+
+static bool new_cells(CellArray& array, size_t bytes, uint32_t shift) {
+  array.shift = shift; array.atomics = nullptr;
+  return (array.cells = arena_array<Cell>((bytes >> shift) + 2));
+}
+
+// Smaller cells from now on: some access is narrower than a cell.
+static bool refine(Range* r, CellArray& array, uint32_t shift) {
+  size_t old = ((r->high - r->base) >> array.shift) + 1;
+  CellArray fine{};
+  uint32_t split = array.shift - shift;
+  if (!new_cells(fine, r->high - r->base, shift)) return false;
+  if (array.atomics && !(fine.atomics = arena_array<AtomicCell>((old << split) + 2))) return false;
+  for (size_t i = 0; i < (old << split) && i < ((r->high - r->base) >> shift) + 2; i++) {
+    fine.cells[i] = array.cells[i >> split];
+    if (fine.atomics) fine.atomics[i] = array.atomics[i >> split];
+  }
+  array = fine;
+  return true;
+}
+
+// Bytes [address, address + size) are accessed; `strong`: an atomic or a volatile access to global memory.
+static inline void check_races(Range* r, Lane* lane, uintptr_t pc, uintptr_t address, int size, int kind, int site, bool strong) {
+  CellArray& array = r->shadow;
+  uint32_t narrow = size >= 4 && !(address & 3) ? 2 : size >= 2 && !(address & 1) ? 1 : 0;
+  if (__builtin_expect(narrow < array.shift, 0) && !refine(r, array, narrow)) return;
+  size_t first = (address - r->base) >> array.shift, count = std::max(1, size >> array.shift);
+  if (strong && kind != OPTIML_LOAD && !array.atomics &&
+      !(array.atomics = arena_array<AtomicCell>(((r->high - r->base) >> array.shift) + 2))) return;
+  bool shared = r->space == OPTIML_SHARED;
+  uint32_t born = !E.initialisation ? 0 : shared ? E.block->first_epoch : r->flags & OPTIML_UNINITIALISED ? 1 : 0;
+  Conflict c{r, lane, pc, address, kind, size, site, shared ? E.block->first_epoch : E.grid_epoch, born};
+  for (size_t i = first; i < first + count; i++) check_cell(c, array, i, strong);
+  if (E.fences && strong && r->space != OPTIML_SHARED) synchronise_at(lane, address, kind != OPTIML_STORE, kind != OPTIML_LOAD);
+  else if (E.fences && strong) synchronise_at(lane, address ^ (uintptr_t)(E.block->number + 1) << 48, kind != OPTIML_STORE, kind != OPTIML_LOAD);
+  if (kind == OPTIML_STORE && !strong) lane->dirty = 1;
 }

@@ -1,27 +1,43 @@
-// runtime.cpp - the emulator's runtime, one translation unit. Built without instrumentation.
-#include "hooks.h"
+// runtime.cpp - the emulator's runtime, one translation unit: the worker's side of it. Built
+// without instrumentation.
+#include "matrix.h"
 
-extern "C" void optiml_emulator_reset() {
-  for (auto& r : E.ranges) free(r.cells);
-  E.ranges.clear(); E.last = nullptr;
-  E.sites.clear(); E.sites.reserve(4096); E.site_table.assign(1 << 14, -1);
-  E.reports.clear(); E.reports.reserve(256); E.traffic.clear(); E.output.clear();
+static void forget_launch() {
+  E.sites.clear();
+  std::fill(E.site_table.begin(), E.site_table.end(), -1);
+  E.reports.clear(); E.traffic.clear(); E.output.clear();
   E.statistics = {};
+  E.sync_table = nullptr; E.sync_count = E.fences = 0;
+  E.stopped = E.out_of_memory = false;
+  E.current = nullptr; E.warp = nullptr; E.block = nullptr;
+  static Range nowhere{1, 0, 0, -1, 0, 0, 0, {}, nullptr, nullptr, nullptr, nullptr, nullptr, {}};
+  for (auto& slot : E.slots) slot = {0, &nowhere, 0};
 }
 
-static Cell* new_cells(const Range& r) {
-  size_t n = (r.high - r.low + 7) / 4 + 1;
-  Cell* cells = (Cell*)calloc(n, sizeof(Cell));
-  for (size_t i = 0; cells && i < n; i++) cells[i].writer = cells[i].reader1 = cells[i].reader2 = NOBODY;
-  E.statistics.shadow_bytes += n * sizeof(Cell);
-  return cells;
+extern "C" void optiml_emulator_reset() {
+  optiml_emulator_prepare(DEFAULT_MEMORY);
+  arena_reset();
+  E.ranges.clear();
+  E.next_epoch = 1;
+  forget_launch();
+}
+
+static void insert_range(Range r) {
+  auto at = std::upper_bound(E.ranges.begin(), E.ranges.end(), r, [](const Range& a, const Range& b) { return a.low < b.low; });
+  E.ranges.insert(at, r);
 }
 
 extern "C" int optiml_emulator_add_range(const OptimlRange* range) {
   if (!range->bytes || range->address + range->bytes < range->address) return -1;
   for (auto& r : E.ranges) if (range->address < r.high && r.low < range->address + range->bytes) return -1;
-  E.ranges.push_back({range->address, range->address + range->bytes, range->buffer, range->space, range->flags, nullptr});
-  E.last = nullptr;
+  Range r{};
+  r.low = range->address; r.high = r.low + range->bytes; r.base = r.low & ~(uintptr_t)15;
+  r.buffer = range->buffer; r.space = range->space; r.flags = range->flags;
+  if (range->fill) {
+    r.fill = range->fill; r.fill_context = range->fill_context;
+    if (!(r.filled = arena_array<uint8_t>(range->bytes / PIECE + 1))) return -1;
+  }
+  insert_range(r);
   return 0;
 }
 
@@ -30,6 +46,7 @@ static bool refuse(OptimlLimit limit, uint64_t value, uint64_t allowed) {
   return true;
 }
 
+// The limits of compute capability 7.5 to 12.x (CUDA C++ Programming Guide, technical specifications).
 static bool over_a_limit(const uint32_t grid[3], const uint32_t block[3], uint64_t dynamic) {
   static const uint32_t block_limits[3] = {1024, 1024, 64}, grid_limits[3] = {2147483647u, 65535u, 65535u};
   for (int k = 0; k < 3; k++) {
@@ -39,72 +56,175 @@ static bool over_a_limit(const uint32_t grid[3], const uint32_t block[3], uint64
   }
   uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
   if (threads > 1024) return refuse(OPTIML_LIMIT_THREADS, threads, 1024);
-  uint64_t shared = dynamic;
-  for (auto& r : E.ranges) if (r.space == OPTIML_SHARED) shared += r.high - r.low;
+  uint64_t fixed = 0;
+  for (auto& r : E.ranges) if (r.space == OPTIML_SHARED) fixed += r.high - r.low;
+  uint64_t fixed_limit = E.options.shared_limit ? E.options.shared_limit : 48 << 10;
+  if (fixed > fixed_limit) return refuse(OPTIML_LIMIT_SHARED, fixed, fixed_limit);
   uint64_t limit = E.options.shared_limit ? E.options.shared_limit : 227 << 10;
-  return shared > limit && refuse(OPTIML_LIMIT_SHARED, shared, limit);
+  return fixed + dynamic > limit && refuse(OPTIML_LIMIT_SHARED, fixed + dynamic, limit);
 }
 
-static bool prepare_stacks() {
-  if (E.thread_count <= E.stack_count) return true;
-  if (E.stacks) munmap(E.stacks, STACK_BYTES * E.stack_count);
-  void* p = mmap(nullptr, STACK_BYTES * E.thread_count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) { E.stacks = nullptr; E.stack_count = 0; return false; }
-  E.stacks = (char*)p; E.stack_count = E.thread_count;
-  E.stack_low = (uintptr_t)p; E.stack_bytes = STACK_BYTES * E.thread_count;
-  return true;
-}
-
-static bool run_blocks(uint32_t warps) {
-  std::vector<uint32_t> blocks, warp_order;
-  uint64_t total = (uint64_t)E.grid.x * E.grid.y * E.grid.z;
-  if (E.options.blocks) blocks.assign(E.options.blocks, E.options.blocks + E.options.block_count);
-  else for (uint64_t b = 0; b < total; b++) blocks.push_back((uint32_t)b);
-  for (uint32_t w = 0; w < warps; w++) warp_order.push_back(w);
-  uint64_t random = E.options.schedule;
-  if (random) permute(blocks, random);
-  for (uint32_t b : blocks) {
-    if (b >= total) continue;
-    E.block_index = {b % E.grid.x, b / E.grid.x % E.grid.y, b / E.grid.x / E.grid.y};
-    E.block_number = b;
-    ++E.epoch;
-    for (auto& r : E.ranges)
-      if (r.space == OPTIML_SHARED) {
-        memset((void*)r.low, E.options.poison, r.high - r.low);
-        if (r.cells) for (size_t i = 0; i <= (r.high - r.low + 3) / 4; i++) r.cells[i].written = 0;
-      }
-    if (E.options.schedule) permute(warp_order, random);
-    if (E.options.traffic) reuse_start_block();
-    start_block(warps);
-    E.statistics.blocks++;
-    E.statistics.threads += E.thread_count;
-    if (!run_block(warp_order)) return false;
+// Shadow cells and sector marks of every range that needs them.
+static bool prepare_ranges() {
+  int16_t shared = 0;
+  for (auto& r : E.ranges) {
+    if (r.space == OPTIML_SHARED) { r.shared_number = shared++; continue; }
+    if (E.races && !r.shadow.cells && !new_cells(r.shadow, r.high - r.base, 2)) return false;
+    if (!E.options.traffic) continue;
+    size_t sectors = ((r.high - 1) >> 5) - (r.low >> 5) + 1;
+    r.traffic = {};
+    r.traffic.buffer = r.buffer; r.traffic.space = r.space;
+    if (!(r.read_by = arena_array<uint32_t>(sectors)) || !(r.written_by = arena_array<uint32_t>(sectors))) return false;
   }
   return true;
 }
 
+static Block* new_block(uint32_t slot) {
+  Block* b = arena_array<Block>(1);
+  if (!b) return nullptr;
+  b->slot = slot; b->warp_count = E.warp_count;
+  b->lanes = arena_array<Lane>(E.thread_count);
+  b->warps = arena_array<Warp>(E.warp_count);
+  b->order = arena_array<uint32_t>(E.warp_count);
+  uint64_t bytes = 0; uint32_t shared = 0;
+  for (auto& r : E.ranges) if (r.space == OPTIML_SHARED) { bytes += r.high - r.low; shared++; }
+  b->shared_bytes = arena_array<char>(bytes + 1);
+  b->shared_shadow = arena_array<CellArray>(shared + 1);
+  if (!b->lanes || !b->warps || !b->order || !b->shared_bytes || !b->shared_shadow) return nullptr;
+  for (uint32_t w = 0; w < E.warp_count; w++) {
+    b->order[w] = w;
+    if (E.races && !(b->warps[w].clocks = (uint32_t(*)[32])arena_take(32 * 32 * 4))) return nullptr;
+  }
+  for (auto& r : E.ranges)
+    if (E.races && r.space == OPTIML_SHARED && !new_cells(b->shared_shadow[r.shared_number], r.high - r.base, 2)) return nullptr;
+  return b;
+}
+
+// Makes `b` the block whose shared memory is in place.
+static void switch_to(Block* b, bool fresh) {
+  Block* old = E.block;
+  if (old != b || fresh) {
+    char* kept = old ? old->shared_bytes : nullptr; char* saved = b->shared_bytes;
+    for (auto& r : E.ranges) {
+      if (r.space != OPTIML_SHARED) continue;
+      size_t n = r.high - r.low;
+      if (old && old != b && old->state != Block::DONE) memcpy(kept, (void*)r.low, n);
+      if (old) { old->shared_shadow[r.shared_number] = r.shadow; kept += n; }
+      r.shadow = b->shared_shadow[r.shared_number];
+      if (fresh) memset((void*)r.low, E.options.poison, n); else memcpy((void*)r.low, saved, n);
+      saved += n;
+    }
+  }
+  E.block = b; E.epoch = b->epoch;
+}
+
+static void begin(Block* b, uint32_t number) {
+  b->number = number;
+  b->index = {number % E.grid.x, number / E.grid.x % E.grid.y, number / E.grid.x / E.grid.y};
+  start_block(b);
+  if (E.options.traffic) reuse_start_block();
+  if (E.options.schedule) shuffle_order(b->order, E.warp_count);
+  E.statistics.blocks++;
+  E.statistics.threads += E.thread_count;
+  switch_to(b, true);
+}
+
+// All blocks wait at the grid's barrier: everything before it is ordered before everything after.
+static void release_grid(std::vector<Block*>& resident) {
+  E.grid_epoch = E.next_epoch;
+  for (Block* b : resident) {
+    b->state = Block::READY;
+    switch_to(b, false);
+    b->epoch = E.epoch = new_epoch(b);
+    for (uint32_t k = 0; k < b->warp_count; k++) {
+      Warp& w = b->warps[k];
+      w.runnable = w.at_barrier;
+      w.at_barrier = 0;
+      reset_clocks(w);
+    }
+  }
+}
+
+// Blocks run one after another; one that waits for the grid or spins on another block stays
+// resident while others start.
+static bool run_blocks(std::vector<uint32_t>& numbers) {
+  uint32_t capacity = std::max<uint32_t>(1, MAX_RESIDENT_THREADS / E.thread_count);
+  std::vector<Block*> free_slots, resident;
+  size_t next = 0, turn = 0, made = 0, ended = 0;
+  for (;;) {
+    Block* b = nullptr;
+    bool can_start = next < numbers.size() && (!free_slots.empty() || made < capacity);
+    if (can_start) {
+      if (free_slots.empty()) {
+        if (!(b = new_block((uint32_t)made++))) return false;
+      } else {
+        b = free_slots.back();
+        free_slots.pop_back();
+      }
+      begin(b, numbers[next++]);
+      resident.push_back(b);
+    } else {
+      for (size_t k = 0; k < resident.size() && !b; k++)
+        if (resident[(turn + k) % resident.size()]->state == Block::READY) { b = resident[(turn + k) % resident.size()]; turn += k + 1; }
+      if (!b && resident.empty()) return true;
+      if (!b && next < numbers.size()) { refuse(OPTIML_LIMIT_COOPERATIVE, numbers.size() * (uint64_t)E.thread_count, MAX_RESIDENT_THREADS); return false; }
+      if (!b && ended) {
+        report(OPTIML_DEADLOCK, 0, 0, 0, 0, resident[0]->number);
+        return false;
+      }
+      if (!b) { release_grid(resident); continue; }
+      switch_to(b, false);
+    }
+    switch (run_block(b, next < numbers.size() || resident.size() > 1)) {
+      case LAUNCH_STOPPED: return false;
+      case BLOCK_PARKED: break;
+      case BLOCK_DONE:
+        ended++;
+        resident.erase(std::find(resident.begin(), resident.end(), b));
+        free_slots.push_back(b);
+    }
+  }
+}
+
 extern "C" int32_t optiml_emulator_launch(OptimlEntry entry, void** arguments, const uint32_t grid[3],
                                           const uint32_t block[3], uint64_t dynamic_shared, const OptimlOptions* options) {
-  E.entry = entry; E.arguments = arguments; E.options = *options; E.stopped = false;
-  if (!E.options.steps) E.options.steps = ~0ull;
+  forget_launch();
+  E.entry = entry; E.arguments = arguments; E.options = *options;
+  E.lockstep = options->lockstep; E.races = options->races; E.initialisation = options->races && options->initialisation;
+  E.step_limit = options->steps ? options->steps : ~0ull;
+  E.random = options->schedule; E.reverse = options->schedule & 1;
+  A.limit = options->memory_limit ? options->memory_limit : DEFAULT_MEMORY;
   if (over_a_limit(grid, block, dynamic_shared)) return OPTIML_LAUNCH_REFUSED;
-  E.grid = {grid[0], grid[1], grid[2]}; E.block = {block[0], block[1], block[2]};
+  if (!A.base || dynamic_shared > sizeof optiml_dynamic_shared) return OPTIML_NO_MEMORY;
+  E.grid = {grid[0], grid[1], grid[2]}; E.dim = {block[0], block[1], block[2]};
   E.thread_count = block[0] * block[1] * block[2];
-  if (!prepare_stacks()) return OPTIML_NO_MEMORY;
-  if (dynamic_shared > sizeof optiml_dynamic_shared) return OPTIML_NO_MEMORY;
-  uintptr_t dynamic = (uintptr_t)optiml_dynamic_shared;
-  if (dynamic_shared) E.ranges.push_back({dynamic, dynamic + dynamic_shared, -2, OPTIML_SHARED, 0, nullptr});
-  E.last = nullptr;
-  if (E.options.races) for (auto& r : E.ranges) if (!r.cells && !(r.cells = new_cells(r))) return OPTIML_NO_MEMORY;
-  uint32_t warps = (E.thread_count + 31) / 32;
-  E.lanes.assign(E.thread_count, Lane{});
-  E.warps.assign(warps, Warp{});
-  E.launch_epoch = ++E.epoch;
-  if (E.options.traffic) reuse_start_launch();
-  bool ended = run_blocks(warps);
+  E.warp_count = (E.thread_count + 31) / 32;
+  E.dynamic_shared = dynamic_shared;
+  if (dynamic_shared) {
+    Range r{};
+    r.low = r.base = (uintptr_t)optiml_dynamic_shared; r.high = r.low + dynamic_shared;
+    r.buffer = -2; r.space = OPTIML_SHARED;
+    insert_range(r);
+  }
+  E.grid_epoch = E.next_epoch;
+  std::vector<uint32_t> numbers;
+  uint64_t total = (uint64_t)grid[0] * grid[1] * grid[2];
+  if (options->blocks) {
+    for (uint64_t i = 0; i < options->block_count; i++) if (options->blocks[i] < total) numbers.push_back(options->blocks[i]);
+  } else if (total > 1u << 26) {
+    return OPTIML_NO_MEMORY;
+  } else {
+    for (uint64_t b = 0; b < total; b++) numbers.push_back((uint32_t)b);
+  }
+  if (options->schedule) shuffle_order(numbers.data(), numbers.size());
+  if (options->traffic) reuse_start_launch();
+  bool ended = prepare_ranges() && run_blocks(numbers);
   E.current = nullptr;
-  if (dynamic_shared) { free(E.ranges.back().cells); E.ranges.pop_back(); E.last = nullptr; }
-  return ended ? OPTIML_DONE : OPTIML_STOPPED;
+  for (auto& r : E.ranges) if (options->traffic && r.space != OPTIML_SHARED) E.traffic.push_back(r.traffic);
+  E.ranges.erase(std::remove_if(E.ranges.begin(), E.ranges.end(), [](const Range& r) { return r.buffer == -2; }), E.ranges.end());
+  for (auto& r : E.ranges) if (r.space == OPTIML_SHARED) r.shadow = {};
+  return E.out_of_memory ? OPTIML_NO_MEMORY : ended ? OPTIML_DONE
+         : !E.reports.empty() && E.reports.back().what == OPTIML_LAUNCH_LIMIT ? OPTIML_LAUNCH_REFUSED : OPTIML_STOPPED;
 }
 
 extern "C" uint64_t optiml_emulator_sites(const OptimlSite** p) { *p = E.sites.data(); return E.sites.size(); }

@@ -4,84 +4,7 @@
 #include "counts.h"
 #include "fibers.h"
 
-// All lanes stop at each access; the deepest, then lowest, program counter goes first, so that
-// lanes that diverged meet again behind the branch, as on the device.
-static bool decide(Warp& w) {
-  uintptr_t pc = ~(uintptr_t)0, depth = 0; uint32_t group = 0, waiting = 0;
-  for (uint32_t i = 0; i < w.lanes; i++) {
-    Lane& l = E.lanes[w.first + i];
-    waiting += l.state != FINISHED;
-    if (l.state != AT_ACCESS) continue;
-    if (!group || l.depth > depth || (l.depth == depth && l.pc < pc)) { pc = l.pc; depth = l.depth; group = 1u << i; }
-    else if (l.depth == depth && l.pc == pc) group |= 1u << i;
-  }
-  if (!group) return try_collective(w);
-  E.statistics.warp_steps++;
-  E.statistics.divergent_steps += (uint32_t)__builtin_popcount(group) != waiting;
-  for (uint32_t left = group; left;) {  // one site may touch two spaces (generic pointers): split by site
-    uint16_t site = E.lanes[w.first + __builtin_ctz(left)].site; uint32_t same = 0;
-    for (uint32_t m = left; m; m &= m - 1)
-      if (E.lanes[w.first + __builtin_ctz(m)].site == site) same |= m & -m;
-    count_request(same, w);
-    left &= ~same;
-  }
-  for (uint32_t m = group; m; m &= m - 1) E.lanes[w.first + __builtin_ctz(m)].state = RUNNING;
-  w.runnable = group;
-  return true;
-}
-
-static void run_next(Lane* self) {
-  for (;;) {
-    Warp& w = *E.warp;
-    if (w.runnable && !E.stopped) {
-      Lane* next = &E.lanes[w.first + __builtin_ctz(w.runnable)];
-      w.runnable &= w.runnable - 1;
-      E.current = next;
-      if (next == self) return;
-      E.statistics.switches++;
-      optiml_switch(&self->stack_pointer, next->stack_pointer);
-      return;
-    }
-    // Back to the block's scheduler when nothing here can go on, and now and then in any case, so
-    // that a warp that spins on memory does not keep the one it waits for from running. Where caches are
-    // watched, warps take turns as often as they do on a device, which switches at every wait for memory.
-    if (E.stopped || !decide(w) || (++w.slice & (E.options.traffic ? 1 : 8191)) == 0) {
-      E.statistics.switches++;
-      optiml_switch(&self->stack_pointer, E.scheduler);
-      return;
-    }
-  }
-}
-
-static void lane_main() {
-  E.entry(E.arguments);
-  E.current->state = FINISHED;
-  run_next(E.current);
-  abort();
-}
-
-[[noreturn]] static void end_lane(Lane* lane) { lane->state = FINISHED; run_next(lane); abort(); }
-[[noreturn]] static void stop_launch(Lane* lane) {
-  E.stopped = true;
-  optiml_switch(&lane->stack_pointer, E.scheduler);
-  abort();
-}
-
-static void start_block(uint32_t warps) {
-  uint32_t i = 0;
-  for (uint32_t z = 0; z < E.block.z; z++)
-    for (uint32_t y = 0; y < E.block.y; y++)
-      for (uint32_t x = 0; x < E.block.x; x++, i++) {
-        Lane& l = E.lanes[i];
-        l.state = RUNNING; l.thread = i; l.index = {x, y, z}; l.number = i & 31; l.warp_sync = 0;
-        l.stack_top = E.stacks + STACK_BYTES * (i + 1) - 64 - (i & 31) * STACK_STAGGER;
-        l.stack_pointer = new_stack(l.stack_top, lane_main);
-      }
-  for (uint32_t w = 0; w < warps; w++) {
-    uint32_t n = std::min<uint32_t>(32, E.thread_count - w * 32);
-    E.warps[w] = {w * 32, n, n == 32 ? ~0u : (1u << n) - 1, 0};
-  }
-}
+static bool wake_waiting(Warp& w);  // async_copies.h
 
 static uint64_t next_random(uint64_t& state) {  // splitmix64
   uint64_t z = (state += 0x9E3779B97F4A7C15ull);
@@ -89,58 +12,228 @@ static uint64_t next_random(uint64_t& state) {  // splitmix64
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
   return z ^ (z >> 31);
 }
-static void permute(std::vector<uint32_t>& order, uint64_t& random) {
-  for (size_t i = order.size(); i > 1; i--) std::swap(order[i - 1], order[next_random(random) % i]);
+
+constexpr uint32_t QUANTUM = 8192;      // warp steps before another warp has its turn
+constexpr uint32_t SPINS_ALLOWED = 256;  // strong accesses in a row by one group while another waits
+
+// All lanes stop at each access; the deepest, then lowest, program counter goes first, so that
+// lanes that diverged meet again behind the branch, as on the device. A group that seems to spin on
+// what a waiting lane of its own warp would do lets the others go first.
+static uint32_t choose_group(Warp& w) {
+  uint32_t m = w.at_access, first = __builtin_ctz(m);
+  uintptr_t pc = w.pc[first]; uint32_t depth = w.depth[first];
+  if (m == ~0u) {
+    uintptr_t differ = 0;
+    for (int i = 0; i < 32; i++) differ |= (w.pc[i] ^ pc) | (w.depth[i] ^ depth);
+    if (!differ) return m;
+  }
+  bool last = w.spins > SPINS_ALLOWED;
+  uint32_t group = 0;
+  for (; m; m &= m - 1) {
+    int i = __builtin_ctz(m);
+    bool equal = w.depth[i] == depth && w.pc[i] == pc;
+    bool before = w.depth[i] > depth || (w.depth[i] == depth && w.pc[i] < pc);
+    if (group && !equal && before != last) { pc = w.pc[i]; depth = w.depth[i]; group = 1u << i; }
+    else if (!group || equal) group |= 1u << i;
+  }
+  w.spins = last ? 0 : w.spins;
+  return group;
 }
 
-static bool release_barrier() {
-  uint32_t finished = 0, waiting = 0; uint64_t count = 0, all = 1, any = 0; Lane* first = nullptr;
-  for (auto& l : E.lanes) {
-    finished += l.state == FINISHED;
-    if (l.state != AT_BARRIER) continue;
-    waiting++;
-    if (!first) first = &l;
-    count += l.value.low; all &= l.value.low; any |= l.value.low;
+static bool decide(Warp& w) {
+  if (!w.at_access) {
+    if (try_collective(w) || (w.at_wait && wake_waiting(w))) return true;
+    w.runnable = w.yielded;
+    w.yielded = 0;
+    w.steps += QUANTUM / 16;
+    return w.runnable;
   }
-  if (!waiting || waiting + finished != E.thread_count) return false;
-  for (auto& l : E.lanes)
-    if (l.state == AT_BARRIER && l.mask != first->mask) {
-      report(OPTIML_DIVERGENT_BARRIER, first->pc, l.pc, 0, l.thread, E.block_number);
-      break;
-    }
-  E.statistics.barriers++;
-  ++E.epoch;
-  for (auto& w : E.warps) w.runnable = 0;
-  for (auto& l : E.lanes)
-    if (l.state == AT_BARRIER) {
-      l.state = RUNNING;
-      E.warps[l.thread / 32].runnable |= 1u << l.number;
-      l.result.low = l.operation == BARRIER_COUNT ? count : l.operation == BARRIER_AND ? all : any;
-    }
+  uint32_t group = choose_group(w);
+  E.statistics.warp_steps++;
+  E.statistics.divergent_steps += group != w.unfinished();
+  for (uint32_t left = group; left;) {  // one instruction may touch two spaces (generic pointers): split by site
+    uint16_t site = w.site[__builtin_ctz(left)]; uint32_t same = left;
+    for (uint32_t m = left; m; m &= m - 1)
+      if (w.site[__builtin_ctz(m)] != site) same &= ~(m & -m);
+    count_request(w, same);
+    left &= ~same;
+  }
+  w.at_access &= ~group;
+  w.runnable = group;
   return true;
 }
 
-// Runs one block to its end. False when the launch has to stop.
-static bool run_block(const std::vector<uint32_t>& warp_order) {
+static inline int pick(uint32_t mask) { return E.reverse ? 31 - __builtin_clz(mask) : __builtin_ctz(mask); }
+
+static inline void run_next(Lane* self) {
+  Warp& w = *E.warp;
+  for (;;) {
+    if (__builtin_expect(w.runnable != 0, 1)) {
+      int i = pick(w.runnable);
+      w.runnable &= ~(1u << i);
+      Lane* next = &w.lanes[i];
+      E.current = next;
+      if (next == self) return;
+      E.statistics.switches++;
+      optiml_switch(&self->stack_pointer, next->stack_pointer);
+      return;
+    }
+    // Back to the block's scheduler when nothing here can go on, and now and then in any case, so
+    // that a warp that spins on memory does not keep the one it waits for from running.
+    if (!decide(w) || ++w.steps >= w.quantum) {
+      E.statistics.switches++;
+      optiml_switch(&self->stack_pointer, E.scheduler);
+      return;
+    }
+  }
+}
+
+// Lets the other lanes and warps go first: a spinning lane that does not stop at each access.
+static __attribute__((noinline)) void yield_lane(Lane* lane) {
+  lane->warp->yielded |= 1u << lane->number;
+  run_next(lane);
+}
+
+static void land_all_copies(Lane* lane);  // async_copies.h
+
+static void lane_main() {
+  E.entry(E.arguments);
+  land_all_copies(E.current);
+  end_lane(E.current);
+}
+
+static inline void end_lane [[noreturn]] (Lane* lane) {
+  lane->warp->finished |= 1u << lane->number;
+  lane->warp->block->finished++;
+  run_next(lane);
+  abort();  // a finished lane is never run again
+}
+static inline void stop_launch [[noreturn]] (Lane* lane) {
+  E.stopped = true;
+  optiml_switch(&lane->stack_pointer, E.scheduler);
+  abort();
+}
+
+// ---- one block --------------------------------------------------------------------------------------
+
+static uint32_t new_epoch(Block* b) {
+  // The table of epochs is finite; starting over forgets what could still be unordered.
+  if (E.next_epoch >= EPOCHS) E.out_of_memory = E.stopped = true;
+  else E.block_of_epoch[E.next_epoch] = b->number;
+  return E.next_epoch++;
+}
+
+static void reset_clocks(Warp& w) {
+  if (!E.races) return;
+  memset(w.clocks, 0, 32 * sizeof *w.clocks);
+  for (uint32_t i = 0; i < w.count; i++) w.lanes[i].clock = 1;
+}
+
+static void start_block(Block* b) {
+  b->epoch = b->first_epoch = new_epoch(b);
+  b->published = b->finished = 0;
+  b->strong_accesses = 0;
+  b->arrivals = nullptr;
+  b->state = Block::READY;
+  uint32_t thread = 0;
+  for (uint32_t k = 0; k < b->warp_count; k++) {
+    Warp& w = b->warps[k];
+    uint32_t n = std::min<uint32_t>(32, E.thread_count - thread);
+    w.block = b; w.lanes = b->lanes + thread; w.count = n;
+    w.all = w.runnable = n == 32 ? ~0u : (1u << n) - 1;
+    w.finished = w.at_access = w.at_collective = w.at_barrier = w.at_wait = w.yielded = w.steps = w.spins = 0;
+    // Where caches are watched, warps take turns as often as they do on a device, which switches at every wait for memory.
+    w.quantum = E.options.traffic ? 2 : QUANTUM;
+    for (uint32_t i = 0; i < n; i++, thread++) {
+      Lane& l = w.lanes[i];
+      char* top = (char*)E.stack_low + STACK_BYTES * ((size_t)b->slot * E.thread_count + thread + 1) - 64 - i * STACK_STAGGER;
+      l = Lane{};
+      l.warp = &w; l.thread = thread; l.number = (uint8_t)i; l.clock = 1; l.stack_top = top;
+      l.index = {thread % E.dim.x, thread / E.dim.x % E.dim.y, thread / E.dim.x / E.dim.y};
+      l.stack_pointer = new_stack(top, lane_main);
+    }
+    reset_clocks(w);
+  }
+}
+
+static void shuffle_order(uint32_t* order, size_t n) {
+  for (size_t i = n; i > 1; i--) std::swap(order[i - 1], order[next_random(E.random) % i]);
+}
+
+static bool release_barrier(Block* b) {
+  uint32_t waiting = 0, grid = 0; uint64_t count = 0, all = 1, any = 0; Lane* first = nullptr; bool dirty = false;
+  const Known* known = nullptr;
+  for (uint32_t k = 0; k < b->warp_count; k++) {
+    Warp& w = b->warps[k];
+    waiting += (uint32_t)__builtin_popcount(w.at_barrier);
+    each_lane(w, w.at_barrier, [&](Lane& l) {
+      if (!first) first = &l;
+      grid += l.operation == BARRIER_GRID;
+      count += l.value.low; all &= l.value.low; any |= l.value.low;
+      dirty |= l.dirty;
+      if (E.fences) known = merge(known, l.known);
+      if (l.mask != first->mask || (l.operation == BARRIER_GRID) != (first->operation == BARRIER_GRID))
+        report(OPTIML_DIVERGENT_BARRIER, first->pc, l.pc, 0, l.thread, b->number);
+      else if (l.pc != first->pc)  // the same place in the source: one barrier that g++ duplicated, unless the callers differ
+        if (auto* r = report(OPTIML_DIVERGENT_BARRIER, first->pc, l.pc, 0, l.thread, b->number)) r->detail = 1;
+    });
+  }
+  if (!waiting || waiting + b->finished != E.thread_count) return false;
+  E.statistics.barriers++;
+  if (E.fences && !dirty) b->published = b->epoch;
+  if (grid) { b->state = Block::AT_GRID; return true; }
+  b->epoch = E.epoch = new_epoch(b);
+  for (uint32_t k = 0; k < b->warp_count; k++) {
+    Warp& w = b->warps[k];
+    each_lane(w, w.at_barrier, [&](Lane& l) {
+      l.result.low = l.operation == BARRIER_COUNT ? count : l.operation == BARRIER_AND ? all : any;
+      l.known = known;
+    });
+    w.runnable = w.at_barrier;
+    w.at_barrier = 0;
+    reset_clocks(w);
+  }
+  return true;
+}
+
+enum Outcome { BLOCK_DONE, BLOCK_PARKED, LAUNCH_STOPPED };
+
+constexpr uint64_t SPIN_BUDGET = 1 << 16;  // strong accesses of one block before others get their turn
+
+// Runs one block until it ends, waits for the grid, or seems to spin on another block.
+static Outcome run_block(Block* b, bool others) {
+  uint64_t budget = b->strong_accesses + SPIN_BUDGET;
   for (;;) {
     bool moved = false;
-    for (uint32_t i : warp_order) {
-      Warp& w = E.warps[i];
+    for (uint32_t k = 0; k < b->warp_count; k++) {
+      Warp& w = b->warps[b->order[k]];
       if (!w.runnable && !decide(w)) continue;
       moved = true;
+      w.steps = 0;
+      if (E.options.schedule && !E.options.traffic) w.quantum = 16 + next_random(E.random) % 1024;
       E.warp = &w;
-      E.current = &E.lanes[w.first + __builtin_ctz(w.runnable)];
-      w.runnable &= w.runnable - 1;
+      int i = pick(w.runnable);
+      w.runnable &= ~(1u << i);
+      E.current = &w.lanes[i];
       E.statistics.switches++;
       optiml_switch(&E.scheduler, E.current->stack_pointer);
-      if (E.stopped) return false;
+      if (E.stopped) return LAUNCH_STOPPED;
     }
-    bool done = true;
-    for (auto& l : E.lanes) if (l.state != FINISHED) { done = false; break; }
-    if (done) return true;
-    if (release_barrier() || moved) continue;
-    for (auto& l : E.lanes)
-      if (l.state != FINISHED) { report(OPTIML_DEADLOCK, l.pc, 0, 0, l.thread, E.block_number); break; }
-    return false;
+    if (b->finished == E.thread_count) { b->state = Block::DONE; return BLOCK_DONE; }
+    if (release_barrier(b)) {
+      if (b->state == Block::AT_GRID) return BLOCK_PARKED;
+      continue;
+    }
+    if (moved) {
+      if (others && b->strong_accesses > budget) return BLOCK_PARKED;
+      continue;
+    }
+    for (uint32_t k = 0; k < b->warp_count; k++)
+      if (uint32_t m = b->warps[k].unfinished()) {
+        Lane& l = b->warps[k].lanes[__builtin_ctz(m)];
+        report(OPTIML_DEADLOCK, l.pc, 0, 0, l.thread, b->number);
+        break;
+      }
+    return LAUNCH_STOPPED;
   }
 }
