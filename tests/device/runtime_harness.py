@@ -19,6 +19,8 @@ import numpy as np
 from attrs import field, frozen
 
 from optiml_core.device.emulator import compile_plan as plan
+from optiml_core.device.emulator.build_elf import read_elf
+from optiml_core.device.emulator.build_symbols import variables_of
 from optiml_core.device.emulator.prepare import PreparedSource, prepare_source
 from optiml_core.device.emulator.reading import REPORT, SITE, STATISTICS, TRAFFIC, WHAT
 from optiml_core.records import Failure
@@ -48,6 +50,7 @@ def once(target: Path, command: Sequence[str]) -> None:
 
 
 _RUNTIME: list[C.CDLL] = []
+_INITIAL: dict[Path, list[bytes]] = {}
 
 
 def runtime() -> C.CDLL:
@@ -171,21 +174,18 @@ class BuiltKernel:
             done = subprocess.run(compile_, capture_output=True, text=True)
             if done.returncode:
                 raise CompileError(done.stderr)
-            once(self.path, ["g++", "-fuse-ld=gold", *plan.LINK_FLAGS, str(obj)])
+            once(self.path, ["g++", "-fuse-ld=gold", *plan.LINK_FLAGS, str(obj), "-lgcc"])
         self.build_seconds = time.perf_counter() - start
         runtime()
         self.library = C.CDLL(str(self.path))
         self.entry = C.cast(getattr(self.library, plan.ENTRY_SYMBOL), C.c_void_p).value or 0
-        table = subprocess.run(["nm", "-S", "--defined-only", str(self.path)], capture_output=True, text=True).stdout
-        symbols = [line.split() for line in table.splitlines()]
-        self.base = self.entry - next(int(s[0], 16) for s in symbols if s[-1] == plan.ENTRY_SYMBOL)
-        self.variables = [
-            (s[3], self.base + int(s[0], 16), int(s[1], 16), s[2])
-            for s in symbols
-            if len(s) == 4 and s[2] in "bBdDrRuV"
-        ]
-
-        self.initial = [C.string_at(address, size) for _, address, size, kind in self.variables]
+        elf = read_elf(self.path.read_bytes())
+        self.base = self.entry - next(symbol.value for symbol in elf.symbols if symbol.name == plan.ENTRY_SYMBOL)
+        self.variables = variables_of(elf)
+        # An object is loaded once per process: what its variables held at first, for every later launch.
+        if self.path not in _INITIAL:
+            _INITIAL[self.path] = [C.string_at(self.base + v.offset, v.size) for v in self.variables]
+        self.initial = _INITIAL[self.path]
 
     def launch(
         self,
@@ -200,14 +200,12 @@ class BuiltKernel:
         """Arrays are buffers (changed in place), ctypes values are scalars."""
         emulator = runtime()
         emulator.optiml_emulator_reset()
-        number = 100
-        for (name, address, size, kind), contents in zip(self.variables, self.initial, strict=True):
-            if kind not in "rR":
-                C.memmove(address, contents, size)
-            space = 1 if name.startswith("_ZZ") and kind in "bB" else 2
-            read_only = 1 if kind in "rR" else 0
-            add(emulator, address, size, number, space, read_only)
-            number += 1
+        for number, (variable, contents) in enumerate(zip(self.variables, self.initial, strict=True), 100):
+            address = self.base + variable.offset
+            if variable.writable:
+                C.memmove(address, contents, variable.size)
+            space = 1 if variable.space == "shared" else 2
+            add(emulator, address, variable.size, number, space, 0 if variable.writable else 1)
         values, pairs = [], []
         for i, argument in enumerate(arguments):
             if isinstance(argument, np.ndarray):

@@ -43,10 +43,9 @@ struct OptimlRange {
   void* fill_context;
 };
 
-// Reserves address space, once and before the sandbox closes: stacks for 8192 threads (512 MiB), the
-// table of epochs (256 MiB) and `memory_bytes` (0: 4 GiB) for shadows, none of it touched. From then on
-// the runtime makes no system call but what malloc does for a handful of kilobytes. 0, or -1.
-// RLIMIT_AS has to leave room for it. reset() does it with the default when it was not done.
+// Reserves address space: stacks for 8192 threads (512 MiB), the table of epochs (256 MiB) and
+// `memory_bytes` (0: 4 GiB) for shadows. Private memory grows as it is used, by mprotect (never
+// executable). 0, or -1. reset() does it with the default when it was not done.
 OPTIML_HIDDEN int optiml_emulator_prepare(uint64_t memory_bytes);
 // Forgets all ranges, sites, reports, statistics and output. Several launches may follow one reset;
 // what earlier launches wrote then counts as initialised.

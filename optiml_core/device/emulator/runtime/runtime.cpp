@@ -81,7 +81,7 @@ static bool prepare_ranges() {
 
 static Block* new_block(uint32_t slot) {
   Block* b = arena_array<Block>(1);
-  if (!b) return nullptr;
+  if (!b || !prepare_stacks((size_t)(slot + 1) * E.thread_count)) return nullptr;
   b->slot = slot; b->warp_count = E.warp_count;
   b->lanes = arena_array<Lane>(E.thread_count);
   b->warps = arena_array<Warp>(E.warp_count);
@@ -195,7 +195,7 @@ extern "C" int32_t optiml_emulator_launch(OptimlEntry entry, void** arguments, c
   E.random = options->schedule; E.reverse = options->schedule & 1;
   A.limit = options->memory_limit ? options->memory_limit : DEFAULT_MEMORY;
   if (over_a_limit(grid, block, dynamic_shared)) return OPTIML_LAUNCH_REFUSED;
-  if (!A.base || dynamic_shared > sizeof optiml_dynamic_shared) return OPTIML_NO_MEMORY;
+  if (!A.area.base || dynamic_shared > sizeof optiml_dynamic_shared) return OPTIML_NO_MEMORY;
   E.grid = {grid[0], grid[1], grid[2]}; E.dim = {block[0], block[1], block[2]};
   E.thread_count = block[0] * block[1] * block[2];
   E.warp_count = (E.thread_count + 31) / 32;

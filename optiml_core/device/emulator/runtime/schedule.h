@@ -117,8 +117,8 @@ static inline void stop_launch [[noreturn]] (Lane* lane) {
 // ---- one block --------------------------------------------------------------------------------------
 
 static uint32_t new_epoch(Block* b) {
-  // The table of epochs is finite; starting over forgets what could still be unordered.
-  if (E.next_epoch >= EPOCHS) E.out_of_memory = E.stopped = true;
+  // The table of epochs is finite: 64 million barrier intervals a launch.
+  if (!epochs.need((E.next_epoch + 1) * sizeof(uint32_t), 1 << 20)) E.out_of_memory = E.stopped = true;
   else E.block_of_epoch[E.next_epoch] = b->number;
   return E.next_epoch++;
 }
