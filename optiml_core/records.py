@@ -350,6 +350,7 @@ class ResourceUsage:
     constant: int = 0
     architecture: str = ""
     spill_note: str = ""
+    barriers: int = 1  # block barriers
 
 
 @frozen

@@ -15,10 +15,10 @@ from typing import Literal
 from attrs import frozen
 
 from optiml_core.records import Failure, Kernel
-from optiml_core.source import TranslationUnit
+from optiml_core.source import SourceFile, TranslationUnit
 from optiml_core.toolchain.slice_files import SliceFiles
 from optiml_core.toolchain.slice_flattening import flattened
-from optiml_core.toolchain.slice_includes import cuda_header_words
+from optiml_core.toolchain.slice_includes import BROUGHT_ALONG, cuda_header_words
 from optiml_core.toolchain.slice_items import WORD, CutFile, Item
 from optiml_core.toolchain.slice_text import hidden_danger, rendered
 
@@ -65,20 +65,23 @@ def device_slice(
     template_arguments: Sequence[str] = (),
     flags: Sequence[str] = (),
     project: str | None = None,
+    includer: SourceFile | None = None,
 ) -> DeviceSlice | Failure:
     """Cuts the device part of a file for one kernel, with the same line numbers.
 
     ``template_arguments``: of the wanted instantiation; those that the file uses are known from the kernel. ``flags``:
     allowed compile flags, for their include folders. ``project``: the folder that includes may not leave (default: the
-    repository around the file). Failure ``refused`` for an include that leads outside or to a special file and for text
+    repository around the file). ``includer``: for a kernel in a header, the file whose slice is wanted; the text of the
+    header is then the unit's. Failure ``refused`` for an include that leads outside or to a special file and for text
     that hides a directive; ``bad-input`` if the kernel cannot be found.
     """
     folders = [
         flag.removeprefix("-isystem=").removeprefix("-I") for flag in flags if flag.startswith(("-I", "-isystem="))
     ]
-    files = SliceFiles(folders, Path(project) if project else None)
-    path = unit.source.path
-    failure = files.read(path, unit.source.data)
+    whole = includer or unit.source
+    path = whole.path
+    files = SliceFiles(folders, Path(project) if project else None, unit.source)
+    failure = files.read(path, whole.data)
     if failure is not None:
         return failure
     roots = {kernel.name, *_words(template_arguments)}
@@ -165,8 +168,10 @@ def _headers(files: SliceFiles, words: frozenset[str]) -> tuple[tuple[str, ...],
                 dropped[include.name] = None
             elif include.kind == "cuda":
                 pattern = cuda_header_words(include.name)
-                if pattern is None or any(pattern.match(word) for word in words):
+                if pattern is None or any(pattern.fullmatch(word) for word in words):
                     cuda[include.name] = None
+    if dropped:
+        standard.update(dict.fromkeys(BROUGHT_ALONG))
     return tuple(cuda), tuple(standard), tuple(dropped)
 
 

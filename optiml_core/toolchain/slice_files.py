@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from optiml_core.records import Failure
+from optiml_core.source import SourceFile
 from optiml_core.toolchain.slice_includes import ResolvedInclude, include_of, resolve
 from optiml_core.toolchain.slice_items import CutFile, Item, cut
 
 # Qualifiers of device code and of what device code may use.
 _DEVICE_WORDS = frozenset({"__device__", "__global__", "__constant__", "__shared__", "__managed__"})
-_CONSTANT_WORDS = frozenset({"const", "constexpr", "consteval", "constinit"})
+_WORDS_BY_KIND = {
+    "function": _DEVICE_WORDS | {"constexpr", "consteval"},
+    "variable": _DEVICE_WORDS | {"const", "constexpr", "constinit"},
+    "macro": _DEVICE_WORDS,
+}
 _MOST_FILES = 500
 _DEEPEST = 50
 
@@ -21,9 +27,12 @@ class SliceFiles:
     """Grows by ``read``. ``cut``, ``includes`` (by offset of the directive) and ``names`` (by which a slice includes a
     header) go by path; ``fragments`` are headers that are included inside a declaration."""
 
-    def __init__(self, folders: Sequence[str], project: Path | None) -> None:
+    def __init__(self, folders: Sequence[str], project: Path | None, buffer: SourceFile) -> None:
+        """``buffer``: a file as it stands in an editor or a variant, which is read instead of the one on disk."""
         self._folders = folders
         self._project = project
+        self._buffer_path = os.path.realpath(buffer.path)
+        self._buffer = buffer.data
         self.cut: dict[str, CutFile] = {}
         self.includes: dict[str, dict[int, ResolvedInclude]] = {}
         self.names: dict[str, str] = {}
@@ -57,7 +66,8 @@ class SliceFiles:
             if any(item.start < directive.start < item.end for item in file.items):
                 self.fragments.add(include.file.path)
             if include.file.path not in self.cut:
-                failure = self.read(include.file.path, include.file.data, depth + 1)
+                same = include.file.path == self._buffer_path
+                failure = self.read(include.file.path, self._buffer if same else include.file.data, depth + 1)
                 if failure is not None:
                     return failure
         return None
@@ -77,10 +87,8 @@ class SliceFiles:
         """Whether a declaration is device code, or something that device code may use."""
         if item.kind in ("type", "alias"):
             return True
-        if item.kind in ("function", "macro", "variable"):
-            words = self.expanded(item.head_words)
-            return not words.isdisjoint(_DEVICE_WORDS) or not words.isdisjoint(_CONSTANT_WORDS)
-        return False
+        wanted = _WORDS_BY_KIND.get(item.kind)
+        return wanted is not None and not self.expanded(item.head_words).isdisjoint(wanted)
 
     def defines_by_pasting(self, item: Item) -> bool:
         """Whether this is a macro call that makes device code under names that are put together by ``##``."""

@@ -68,20 +68,24 @@ STANDARD_HEADERS: Mapping[str, str] = {
 
 # NVIDIA's headers that declare device code, and the words that show they are used: a header that is included and not
 # used costs up to a second of every compilation. No words: always kept.
-_HALF = r"half|__hal|__h[a-z]|nv_half|HALF|h(?:add|mul|fma|sub|exp|log|rcp|sqrt)"
+_HALF = r".*[hH]alf.*|.*HALF.*|__h[a-z].*|h(?:add|mul|fma|sub|exp|log|rcp|sqrt|max|min).*"
 _CUDA_HEADERS: tuple[tuple[str, str], ...] = (
     (r"cuda_fp16\.(?:h|hpp)", _HALF),
-    (r"cuda_bf16\.(?:h|hpp)", r"bf16|bfloat16|BF16"),
-    (r"cuda_fp8\.(?:h|hpp)", r"fp8|FP8|__NV_E|e4m3|e5m2"),
-    (r"cuda_fp6\.(?:h|hpp)", r"fp6|FP6"),
-    (r"cuda_fp4\.(?:h|hpp)", r"fp4|FP4"),
+    (r"cuda_bf16\.(?:h|hpp)", r".*(?:bf16|bfloat16|BF16).*"),
+    (r"cuda_fp8\.(?:h|hpp)", r".*(?:fp8|FP8|__NV_E|e4m3|e5m2).*"),
+    (r"cuda_fp6\.(?:h|hpp)", r".*(?:fp6|FP6).*"),
+    (r"cuda_fp4\.(?:h|hpp)", r".*(?:fp4|FP4).*"),
     (r"mma\.h", r"wmma|nvcuda"),
-    (r"cooperative_groups(?:\.h|/\w+\.h)", r"cooperative_groups"),
-    (r"cuda_pipeline(?:_primitives|_helpers)?\.h", r"__pipeline|pipeline"),
-    (r"cuda_awbarrier(?:_primitives|_helpers)?\.h", r"awbarrier"),
+    (
+        r"cooperative_groups(?:\.h|/\w+\.h)",
+        r"cooperative_groups|this_(?:thread_block|grid|cluster|multi_grid)|tiled_partition|coalesced_threads"
+        r"|thread_block_tile|grid_group|thread_group|cluster_group|labeled_partition|binary_partition",
+    ),
+    (r"cuda_pipeline(?:_primitives|_helpers)?\.h", r"__pipeline.*|pipeline.*"),
+    (r"cuda_awbarrier(?:_primitives|_helpers)?\.h", r".*awbarrier.*"),
     (r"cuComplex\.h", r"cu\w*[Cc]omplex|cuC\w+|make_cu\w+"),
-    (r"math_constants\.h", r"CUDART_"),
-    (r"curand_kernel\.h", r"curand"),
+    (r"math_constants\.h", r"CUDART_.*"),
+    (r"curand_kernel\.h", r"curand.*"),
     (r"cub/.*", r"cub|CUB_\w*"),
     (r"thrust/.*", r"thrust"),
     (r"cuda/.*", r"cuda"),
@@ -97,6 +101,8 @@ _IMPLIED = re.compile(
     r"|cuda_texture_types\.h|texture_fetch_functions\.h|texture_indirect_functions\.h|surface_functions\.h"
     r"|surface_indirect_functions\.h|common_functions\.h|channel_descriptor\.h|device_types\.h|library_types\.h"
 )
+# A standard header of the host's (<vector>, <chrono>) brings these along, and code relies on it.
+BROUGHT_ALONG = ("cstdint", "limits", "algorithm")
 _HEADER_NAMES = frozenset(
     {".h", ".hh", ".hpp", ".hxx", ".cuh", ".cu", ".inl", ".inc", ".tpp", ".ipp", ".impl", ".def", ""}
 )
@@ -125,7 +131,7 @@ def resolve(
     """What including ``name`` from the file ``includer`` means.
 
     ``include_folders``: the -I and -isystem folders of the compile flags, in order. ``project``: the folder that
-    quoted includes may not leave (None: the includer's own folder and those above it up to a repository's root).
+    quoted includes may not leave (None: ``project_root`` of the includer's folder).
     """
     if name.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:", name) or any(ord(c) < 32 for c in name):
         return ResolvedInclude("refused", name, reason=f"an include of the absolute path {name!r} is refused")
@@ -152,12 +158,12 @@ def resolve(
 
 
 def project_root(folder: Path) -> Path:
-    """The root of the repository around a folder, else the folder's parent (``../common/x.h`` is usual)."""
+    """The root of the repository around a folder, else the folder three above (``../../common/x.h`` is usual)."""
     folder = folder.absolute()
     for candidate in (folder, *folder.parents):
         if (candidate / ".git").exists():
             return candidate
-    return folder.parent
+    return [folder, *folder.parents][:4][-1]
 
 
 def _read_within(path: Path, root: Path | None) -> SourceFile | Failure | None:

@@ -164,7 +164,8 @@ def test_headers_are_sorted_by_what_they_are_for(tmp_path: Path) -> None:
         "#include <mpi.h>\n__global__ void k(half* x) {}"
     )
     assert isinstance(result, DeviceSlice)
-    assert result.standard_headers == ("cmath", "cstdint")
+    # A header that is not there is taken to bring some of the standard ones along.
+    assert result.standard_headers == ("cmath", "cstdint", "limits", "algorithm")
     assert result.cuda_headers == ("cuda_fp16.h",)
     assert result.dropped_includes == ("mpi.h",)
     assert result.text.strip() == "__global__ void k(half* x) {}"
@@ -321,3 +322,16 @@ def test_headers_that_multiply_stay_small(tmp_path: Path) -> None:
     result = slice_of('#include "h0.h"\n__global__ void k(int* x) { *x = f(); }', path=path)
     assert isinstance(result, DeviceSlice)
     assert len(result.flattened()) < 32 << 20
+
+
+def test_a_kernel_in_a_header_is_cut_with_the_file_that_includes_it(tmp_path: Path) -> None:
+    write(tmp_path, {"main.cu": 'struct P { int a; };\n#include "k.cuh"\nint main() {}\n', "k.cuh": "stale"})
+    kernel = "// in an editor\n__global__ void k(P p) {}\n"
+    unit = parse(SourceFile(str(tmp_path / "k.cuh"), kernel.encode()))
+    includer = SourceFile.read(tmp_path / "main.cu")
+    assert isinstance(includer, SourceFile)
+    result = device_slice(unit, unit.kernels[0], "nvrtc", includer=includer)
+    assert isinstance(result, DeviceSlice)
+    assert result.path == includer.path
+    lines = [line for line in result.flattened().splitlines() if line.strip() and not line.startswith("#")]
+    assert lines == ["struct P { int a; };", "__global__ void k(P p) {}"]
