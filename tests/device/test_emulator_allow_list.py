@@ -12,7 +12,7 @@ import pytest
 from optiml_core.device.emulator import EmulatorDevice
 from optiml_core.device.emulator.allow_list import check_source
 from optiml_core.device.emulator.allow_list_object import check_object
-from optiml_core.device.emulator.build import CompiledObject
+from optiml_core.device.emulator.build import CompiledObject, KernelName
 from optiml_core.device.emulator.build_elf import read_elf
 from optiml_core.device.emulator.build_slice import EmulatorSource
 from optiml_core.device.emulator.build_toolbox import Toolbox
@@ -42,7 +42,9 @@ def test_the_first_fence(device: EmulatorDevice, name: str) -> None:
 def test_the_first_fence_without_the_slice(device: EmulatorDevice, name: str) -> None:
     """The same texts as if the slice had let everything through: includes, #line, host declarations."""
     attack = TEXTS[name]
-    result = check_source(attack["text"]) or device._builder.compile(EmulatorSource(attack["text"]), "::k")
+    result = check_source(attack["text"]) or device._builder.compile(
+        EmulatorSource(attack["text"]), KernelName("::k", "k")
+    )
     if attack.get("passes") == "always":
         assert isinstance(result, CompiledObject)  # dropped, or out of reach: the hooks are there
         assert any(symbol.name.startswith("__tsan_write4") for symbol in result.elf.dynamic_symbols)

@@ -208,6 +208,23 @@ def test_dynamic_shared_memory_and_barriers(device: EmulatorDevice) -> None:
     assert result.faults == ()
 
 
+def test_template_arguments_may_be_macros_and_constants(device: EmulatorDevice) -> None:
+    text = """
+    #define TIMES 3
+    constexpr int shift = 1 << 2;
+    struct Pair { int a, b; };
+    template <typename T, int N, int M> __global__ void k(int* x) { x[0] = sizeof(T) * 100 + N * 10 + M; }"""
+    build = built(device, text, "k", "Pair", "TIMES", "shift")
+    launch = launch_of({"x": ("int", np.zeros(1, "i4"))}, {}, block=1)
+    assert ran(device, build, launch, Contents({"x": np.zeros(1, "i4")})).buffers["x"][0] == 834
+    unknown = device.build(Variant("kernel.cu", text.encode(), "k"), ("Pair", "NOTHING", "1"))
+    assert isinstance(unknown, Failure)
+    assert "k<Pair, NOTHING, 1>" in unknown.message
+    hostile = device.build(Variant("kernel.cu", text.encode(), "k"), ('int, 1, 1>; } void f() { asm(""); ', "1"))
+    assert isinstance(hostile, Failure)
+    assert hostile.kind == "bad-input"
+
+
 BAD_TEXTS = {
     "type error": ("__global__ void k(float* x) {\n  x[0] = nothing;\n}", "compile-error", 2),
     "missing kernel": ("__global__ void other(float* x) {}", "bad-input", None),

@@ -84,18 +84,24 @@ class Builder:
             return self._toolbox
 
     def compile(
-        self, source: EmulatorSource, kernel: str, flags: Sequence[str] = (), widened: bool = False
+        self, source: EmulatorSource, kernel: KernelName, flags: Sequence[str] = (), widened: bool = False
     ) -> CompiledObject | Failure:
         """Compiles ``source`` and makes ``kernel`` its entry point.
 
-        kernel: a C++ expression naming the function, with template arguments. Returns a Failure
-        ("compile-error", "refused", "unsupported", "timeout") with the line in the user's file.
+        Returns a Failure ("compile-error", "refused", "unsupported", "timeout") with the line in the user's file.
         """
         toolbox = self.toolbox()
         if isinstance(toolbox, Failure):
             return toolbox
         prologue = definitions(flags)
-        parts = (toolbox.identity, prologue, kernel, str(widened), source.text, repr(sorted(source.headers.items())))
+        parts = (
+            toolbox.identity,
+            prologue,
+            kernel.expression,
+            str(widened),
+            source.text,
+            repr(sorted(source.headers.items())),
+        )
         digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
         with self._lock:
             known = self._objects.get(digest)
@@ -124,10 +130,11 @@ class Builder:
         problem = check_shared_object(elf, toolbox.exported)
         return problem or CompiledObject(data, self.cache.path(name), elf, rows, digest)
 
-    def _compile(self, toolbox: Toolbox, prologue: str, source: EmulatorSource, kernel: str) -> bytes | Failure:
+    def _compile(self, toolbox: Toolbox, prologue: str, source: EmulatorSource, kernel: KernelName) -> bytes | Failure:
         own = {CANDIDATE: "", **source.paths}
         with self.cache.workspace() as folder:
-            (folder / CANDIDATE).write_bytes(_encoded(f'{prologue}#line 1 "{CANDIDATE}"\n{source.text}\n'))
+            text = f'{prologue}#line 1 "{CANDIDATE}"\n{source.text}\n#line 1 "{_NAME_FILE}"\n{kernel.expression}\n'
+            (folder / CANDIDATE).write_bytes(_encoded(text))
             for name, text in source.headers.items():
                 (folder / name).write_bytes(_encoded(text))
             expanded, target, shared = folder / "candidate.ii", folder / "candidate.o", folder / "candidate.so"
@@ -138,17 +145,20 @@ class Builder:
             )  # fmt: skip
             if isinstance(result, Failure):
                 return result
-            tokens = expanded.read_bytes().decode("utf-8", "surrogateescape")
+            tokens, _, tail = expanded.read_bytes().decode("utf-8", "surrogateescape").rpartition(f'# 1 "{_NAME_FILE}"')
             allowed = check_preprocessed(tokens, str(toolbox.shim), own)
             if isinstance(allowed, Failure):
                 return allowed
-            expanded.write_bytes(_encoded(f'{allowed}\n# 1 "entry"\n{entry_text(kernel)}'))
+            name = " ".join(tail.split())
+            if not _NAME.fullmatch(name):
+                return Failure("bad-input", f"{kernel.shown} is not a name the emulator can compile")
+            expanded.write_bytes(_encoded(f'{allowed}\n# 1 "{_NAME_FILE}"\n{entry_text(name)}'))
             result = run_compiler(
                 [toolbox.compiler, *candidate_flags(), "-fpreprocessed", "-c", str(expanded), "-o", str(target)],
-                folder, own_files=own,
+                folder, own_files={**own, _NAME_FILE: _NAME_FILE},
             )  # fmt: skip
             if isinstance(result, Failure):
-                return _with_missing(result, source)
+                return _explained(result, source, kernel)
             data = target.read_bytes()
             elf = read_elf(data)
             problem = check_object(elf, toolbox.exported)
@@ -165,19 +175,32 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _with_missing(failure: Failure, source: EmulatorSource) -> Failure:
-    """Names the headers that were not found, because one of them may be what the compiler misses."""
-    if not source.missing or failure.kind != "compile-error":
+def _explained(failure: Failure, source: EmulatorSource, kernel: KernelName) -> Failure:
+    """Says that the kernel's name is at fault where it is, and names the headers that may be missed."""
+    if failure.kind != "compile-error":
         return failure
-    return evolve(failure, message=f"{failure.message} (not found: {', '.join(source.missing)})")
+    if failure.file == _NAME_FILE:
+        failure = Failure(failure.kind, f"{kernel.shown}: {failure.message}")
+    missing = [name for name in source.missing if "." in name]  # <vector> and its like declare nothing for devices
+    return evolve(failure, message=f"{failure.message} (not found: {', '.join(missing)})") if missing else failure
 
 
-_TEMPLATE = re.compile(r"[\w:<>,\s*&()+\-.]*")
+# The line that names the kernel goes through the preprocessor, since template arguments may be macros.
+_NAME_FILE = "optiml_kernel_name"
+_NAME = re.compile(r"[\w:<>,\s*&()+\-./%?=!|^~']*")
 
 
-def kernel_expression(qualified: str, template_arguments: Sequence[str]) -> str | Failure:
-    """The C++ name of one instantiation. Template arguments are a candidate's text: only type and value tokens pass."""
-    arguments = ", ".join(template_arguments)
-    if not _TEMPLATE.fullmatch(arguments) or not re.fullmatch(r"[\w:~]+", qualified):
-        return Failure("bad-input", f"{qualified}<{arguments}> is not a name the emulator can compile")
-    return f"::{qualified}<{arguments}>" if template_arguments else f"::{qualified}"
+@frozen
+class KernelName:
+    """One instantiation: ``expression`` in C++ with macros as written, ``shown`` for messages."""
+
+    expression: str
+    shown: str
+
+
+def kernel_name(qualified: str, template_arguments: Sequence[str]) -> KernelName | Failure:
+    """Names one instantiation. Template arguments are a candidate's text: only what types and values need passes."""
+    shown = f"{qualified}<{', '.join(template_arguments)}>" if template_arguments else qualified
+    if not _NAME.fullmatch(shown) or not re.fullmatch(r"[\w:~]+", qualified) or "\n" in shown:
+        return Failure("bad-input", f"{shown} is not a name the emulator can compile")
+    return KernelName(f"::{shown}", shown)

@@ -56,7 +56,9 @@ def run_compiler(
 
 
 def _failure(errors: str, own_files: Mapping[str, str] | None) -> Failure:
-    for match in _MESSAGE.finditer(errors):
+    messages = list(_MESSAGE.finditer(errors))
+    # "variable or field declared void" only says that one of the next messages is true of a parameter.
+    for match in sorted(messages, key=lambda m: m["text"].startswith("variable or field")):
         if own_files is None:
             return Failure("compile-error", match["text"])
         path = own_files.get(os.path.basename(match["file"]))

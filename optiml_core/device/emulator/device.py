@@ -14,7 +14,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from optiml_core.device.emulator import worker_wire as wire
-from optiml_core.device.emulator.build import CANDIDATE, Builder, CompiledObject, kernel_expression
+from optiml_core.device.emulator.build import CANDIDATE, Builder, CompiledObject, kernel_name
 from optiml_core.device.emulator.build_cache import BuildCache
 from optiml_core.device.emulator.build_lines import LineTable
 from optiml_core.device.emulator.build_slice import slice_for_emulator
@@ -93,13 +93,13 @@ class EmulatorDevice:
         kernel = unit.kernel(variant.kernel)
         if kernel is None:
             return Failure("bad-input", f"{variant.file} has no kernel {variant.kernel}", variant.file)
-        expression = kernel_expression(kernel.qualified, template_arguments)
-        if isinstance(expression, Failure):
-            return expression
+        name = kernel_name(kernel.qualified, template_arguments)
+        if isinstance(name, Failure):
+            return name
         source = slice_for_emulator(unit, kernel, template_arguments, variant.flags, widened)
         if isinstance(source, Failure):
             return source
-        compiled = self._builder.compile(source, expression, variant.flags, widened)
+        compiled = self._builder.compile(source, name, variant.flags, widened)
         if isinstance(compiled, Failure):
             return _in_file(compiled, variant.file)
         with self._lock:
