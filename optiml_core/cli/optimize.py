@@ -12,16 +12,18 @@ from typing import Any
 from optiml_core.cli.compile_flags import choose_flags
 from optiml_core.cli.failure import BAD_INPUT, DONE, NEGATIVE, CommandFailure, bad_input
 from optiml_core.cli.optimize_text import print_result
-from optiml_core.cli.output import print_json
+from optiml_core.cli.output import messages, print_json
 from optiml_core.cli.progress import ProgressLine
 from optiml_core.cli.target import Target, open_target
 from optiml_core.cli.target_device import choose_device, choose_gpu
 from optiml_core.cli.verdict_text import verdict_json
 from optiml_core.cli.workload_file import read_workload_file
+from optiml_core.language_models.configuration import configured_models
 from optiml_core.records import Failure, Measurement, Variant
 from optiml_core.report.patch import apply_to_file, write_whole
 from optiml_core.search import Budget, SearchProblem, SearchResult, optimize
 from optiml_core.search.freedoms import UnknownFreedom, parse_allow
+from optiml_core.search.run import OpenModel
 from optiml_core.search.trajectory import repository_root
 from optiml_core.store import Store
 
@@ -44,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             processes=arguments.jobs or min(8, os.cpu_count() or 1),
             store=Store.open(),
             fresh=arguments.fresh,
+            models=[] if arguments.rewrites_only else open_models(),
             on_event=progress,
             cancelled=stop.requested,
         )
@@ -55,6 +58,21 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_result(result, written)
     return DONE if result.best is not None else NEGATIVE
+
+
+def open_models() -> list[OpenModel]:
+    """The models that the user configured. One that cannot be opened is said, and the search goes on without it."""
+    configured = configured_models()
+    if isinstance(configured, Failure):
+        raise CommandFailure(configured, BAD_INPUT)
+    opened: list[OpenModel] = []
+    for entry in configured:
+        model = entry.open()
+        if isinstance(model, Failure):
+            messages().print(f"not used: {entry.name}: {model.message}. {model.cure}", markup=False)
+            continue
+        opened.append((model, entry.limit))
+    return opened
 
 
 def make_problem(arguments: argparse.Namespace, target: Target) -> SearchProblem:

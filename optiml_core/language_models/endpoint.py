@@ -19,6 +19,7 @@ from optiml_core.records import Failure
 
 MOST_ANSWER_BYTES = 1 << 20  # an answer longer than this is no kernel
 PARALLEL_SAMPLES = 4
+RETRY_SECONDS = (0.5, 2.0)
 
 
 @frozen
@@ -93,7 +94,7 @@ class EndpointModel:
             base_url=self.settings.base_url,
             api_key=self.key or "none",
             timeout=min(settings.seconds, 60.0),
-            max_retries=2,
+            max_retries=0,  # our own retries know the deadline
             default_headers=dict(self.settings.headers),
         )
         try:
@@ -141,10 +142,18 @@ class EndpointModel:
         if settings.stop:
             request["stop"] = list(settings.stop)
         try:
-            with client.chat.completions.create(**request) as stream:
-                return _collect(stream, index, on_text, over)
-        except openai.APIStatusError as error:
-            return self._failure(error)
+            for wait in (*RETRY_SECONDS, None):
+                try:
+                    with client.chat.completions.create(**request) as stream:
+                        sample, usage = _collect(stream, index, on_text, over)
+                    break
+                except openai.APIStatusError as error:
+                    if wait is None or over() or (error.status_code != 429 and error.status_code < 500):
+                        return self._failure(error)
+                    time.sleep(wait)
+            if not sample.text and not sample.finished and not over():
+                return Failure("bad-answer", f"{self.destination} sent no text at all")
+            return sample, usage
         except openai.APITimeoutError:
             return Failure("timeout", f"{self.destination} did not answer in time", cure="check that the endpoint runs")
         except openai.APIConnectionError:

@@ -19,6 +19,7 @@ from optiml_core.source import SourceFile, parse
 FENCE = re.compile(r"```(?P<kind>[\w+-]*)[^\n]*\n(?P<body>.*?)(?:\n```|\Z)", re.DOTALL)
 LONGEST_WORDS = 400
 LONGEST_ANSWER = 1 << 20
+MOST_BRACES = 64  # places at which an object is looked for
 
 HUNK = re.compile(r"^@@+ -(?P<start>\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
 
@@ -60,7 +61,9 @@ def read_json_object(text: str) -> dict[str, Any]:
     """The first JSON object in ``text``, wherever it stands; an empty one if there is none that can be read."""
     decoder = json.JSONDecoder()
     at = text.find("{")
-    while at >= 0:
+    for _ in range(MOST_BRACES):
+        if at < 0:
+            break
         try:
             value, _ = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):

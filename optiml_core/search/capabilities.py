@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from optiml_core.device.emulator import EmulatorDevice
+from optiml_core.language_models.configuration import model_capabilities
 from optiml_core.records import Capability, Failure
 from optiml_core.toolchain import TOOL_NAMES, discover
 
@@ -19,6 +20,7 @@ def all_capabilities() -> tuple[Capability, ...]:
         detail = f"{tool.version or ''} {tool.path}".strip() if tool.path is not None else tool.reason
         found.append(Capability(name, tool.path is not None, detail, "" if tool.path is not None else tool.cure))
     found.append(_emulator())
+    found += model_capabilities()
     return tuple(found)
 
 

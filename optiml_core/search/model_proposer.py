@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import queue
+from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
@@ -190,6 +191,23 @@ class ModelProposer:
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+class JoinedProposers:
+    """Several models side by side: every one proposes, what arrives is pooled and checked alike."""
+
+    def __init__(self, proposers: Sequence[ModelProposer]) -> None:
+        self._proposers = tuple(proposers)
+
+    def submit(self, tree: SearchTree, node: Node) -> None:
+        for proposer in self._proposers:
+            proposer.submit(tree, node)
+
+    def collect(self) -> list[tuple[Node, tuple[Proposal, ...]]]:
+        return [found for proposer in self._proposers for found in proposer.collect()]
+
+    def waiting(self) -> bool:
+        return any(proposer.waiting() for proposer in self._proposers)
 
 
 def _step_text(node: Node) -> str:

@@ -15,7 +15,7 @@ from optiml_core.records import Step
 from optiml_core.search.budget import Budget, BudgetClock
 from optiml_core.search.guardrails import is_better
 from optiml_core.search.problem import EvaluationTask, SearchProblem
-from optiml_core.search.records import Outcome, Proposal, SearchEvent, StopReason
+from optiml_core.search.records import Judgement, Outcome, Proposal, SearchEvent, StopReason
 from optiml_core.search.reward import FAILED
 from optiml_core.search.tree import Node, SearchTree, TreeSettings
 
@@ -39,6 +39,10 @@ class Evaluations(Protocol):
     def remeasure(self, outcome: Outcome) -> Outcome:
         """Measures a verified variant once more in fresh processes, where that means anything."""
         ...
+
+
+# (the original's outcome, the variant's) -> judgement
+SecondOpinion = Callable[[Outcome, Outcome], Judgement]
 
 
 class LateProposals(Protocol):
@@ -78,9 +82,13 @@ def grow(
     on_event: Callable[[SearchEvent], None] = lambda event: None,
     cancelled: Callable[[], bool] = lambda: False,
     late: LateProposals | None = None,
+    second_opinion: SecondOpinion | None = None,
     clock: BudgetClock | None = None,
 ) -> GrownTree:
-    """Runs the search. Never raises for a candidate's faults; cancelling keeps the best so far."""
+    """Runs the search. Never raises for a candidate's faults; cancelling keeps the best so far.
+
+    ``second_opinion`` is asked of every new best after its full verdict; its veto takes the variant out.
+    """
     clock = clock or BudgetClock(budget)
     notes: list[str] = []
 
@@ -118,7 +126,7 @@ def grow(
         stopped = "cancelled" if cancelled() else clock.stop_reason(_fraction(tree))
         if stopped is not None:
             break
-        stopped = _round(tree, evaluations, clock, tell, cancelled, late)
+        stopped = _round(tree, evaluations, clock, tell, cancelled, late, second_opinion)
 
     chain: tuple[Outcome, ...] = ()
     # Only a full verdict may be offered: cancelling can leave a new best with a quick gate alone.
@@ -147,6 +155,7 @@ def _round(
     tell: Callable[..., None],
     cancelled: Callable[[], bool],
     late: LateProposals | None,
+    second_opinion: SecondOpinion | None,
 ) -> StopReason | None:
     remaining = clock.remaining_evaluations()
     width = ROUND_WIDTH if remaining is None else min(ROUND_WIDTH, remaining)
@@ -175,7 +184,7 @@ def _round(
         tell("evaluated", outcome.reason, outcome)
         if late is not None:
             late.submit(tree, leaf)
-    _confirm_best(tree, evaluations, cancelled)
+    _confirm_best(tree, evaluations, cancelled, second_opinion)
     after = tree.best()
     if after is not None and after is not before and (before is None or _faster(after, before)):
         clock.last_improvement = clock.evaluations
@@ -183,7 +192,12 @@ def _round(
     return None
 
 
-def _confirm_best(tree: SearchTree, evaluations: Evaluations, cancelled: Callable[[], bool]) -> None:
+def _confirm_best(
+    tree: SearchTree,
+    evaluations: Evaluations,
+    cancelled: Callable[[], bool],
+    second_opinion: SecondOpinion | None,
+) -> None:
     """Gives each new best the full verdict; what fails it is taken out and the next best is looked at."""
     while not cancelled():
         best = tree.best()
@@ -195,6 +209,11 @@ def _confirm_best(tree: SearchTree, evaluations: Evaluations, cancelled: Callabl
         full = _full(best.outcome, evaluations, cancelled)
         if full is None:
             return
+        if full.state == "better" and second_opinion is not None and tree.root.outcome is not None:
+            judgement = second_opinion(tree.root.outcome, full)
+            full = evolve(full, judgement=judgement)
+            if judgement.veto:
+                full = evolve(full, state="vetoed", reason=judgement.reason, reward=FAILED)
         if full.state == "better":
             best.outcome = evolve(full, proposals=best.outcome.proposals)
             return

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from attrs import evolve
+
+from optiml_core.language_models import LanguageModel, SpendingLimit
 from optiml_core.records import Failure, LaunchChange
 from optiml_core.search.budget import Budget
+from optiml_core.search.judge import Evidence
+from optiml_core.search.model_judge import ModelJudge
+from optiml_core.search.model_proposer import JoinedProposers, ModelProposer
 from optiml_core.search.optimize import grow
 from optiml_core.search.outcome_store import OutcomeStore
 from optiml_core.search.pool import EvaluationPool
 from optiml_core.search.problem import SearchProblem
-from optiml_core.search.records import SearchEvent, SearchResult
+from optiml_core.search.records import Outcome, SearchEvent, SearchResult
 from optiml_core.search.trajectory import search_result
 from optiml_core.search.tree import TreeSettings
 from optiml_core.source import SourceFile, parse
 from optiml_core.store import Store
 from optiml_core.workload import find_workload, resolve_launch
+
+OpenModel = tuple[LanguageModel, SpendingLimit]
+
+
+def evidence(before: Outcome, after: Outcome) -> Evidence:
+    """What a judge may read of an original and a verified variant."""
+    assert after.measurement is not None
+    assert after.verdict is not None
+    return Evidence(
+        before.profile,
+        after.profile,
+        after.measurement,
+        before.roofline,
+        after.roofline,
+        after.verdict,
+        before.variant.data.decode("utf-8", "replace"),
+        after.variant.data.decode("utf-8", "replace"),
+    )
 
 
 def optimize(
@@ -26,14 +50,16 @@ def optimize(
     store: Store | None = None,
     fresh: bool = False,
     settings: TreeSettings | None = None,
+    models: Sequence[OpenModel] = (),
     on_event: Callable[[SearchEvent], None] = lambda event: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> SearchResult | Failure:
     """Searches for a faster variant of ``problem.original``.
 
     ``processes``: evaluation processes. ``store``: earlier outcomes are reused (a killed search resumes) unless
-    ``fresh``. ``cancelled`` is asked several times a second; the best so far is kept. A problem that cannot be
-    searched at all (no such kernel, no launch) is a Failure.
+    ``fresh``. ``models`` propose edits beside the rewrites; the first of them also judges. ``cancelled`` is asked
+    several times a second; the best so far is kept. A problem that cannot be searched at all (no such kernel, no
+    launch) is a Failure.
     """
     unit = parse(SourceFile(problem.original.file, problem.original.data))
     kernel = unit.kernel(problem.original.kernel)
@@ -48,10 +74,25 @@ def optimize(
         launches.append(launch)
     outcomes = None if store is None or fresh else OutcomeStore(store)
     pool = EvaluationPool(problem, processes, outcomes)
+    proposers = [ModelProposer(model, workload.text, limit=limit) for model, limit in models]
+    late = JoinedProposers(proposers) if proposers else None
+    judge = ModelJudge(models[0][0]) if models else None
     try:
-        grown = grow(problem, pool, budget, settings=settings, on_event=on_event, cancelled=cancelled)
+        grown = grow(
+            problem,
+            pool,
+            budget,
+            settings=settings,
+            on_event=on_event,
+            cancelled=cancelled,
+            late=late,
+            second_opinion=None if judge is None else lambda before, after: judge.review(evidence(before, after)),
+        )
+        grown = evolve(grown, notes=grown.notes + tuple(note for proposer in proposers for note in proposer.notes))
         if grown.baseline.failure is not None and grown.stopped == "original-misbehaves":
             return grown.baseline.failure
     finally:
+        for proposer in proposers:
+            proposer.close()
         pool.kill()
     return search_result(problem, grown, workload, launches)
