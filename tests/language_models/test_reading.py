@@ -40,7 +40,8 @@ def read(text: str) -> ReadAnswer | Failure:
 GOOD = {
     "JSON and a diff": HEAD + "\n```diff\n--- a/k.cu\n+++ b/k.cu\n@@ -7,2 +7,2 @@\n   if (i < n)\n"
     "-    x[i] = 2.0f * x[i];\n+    x[i] += x[i];\n```",
-    "wrong line numbers": HEAD + "\n```diff\n@@ -99,2 +99,2 @@\n   if (i < n)\n-    x[i] = 2.0f * x[i];\n+    x[i] += x[i];\n```",
+    "wrong line numbers": HEAD + "\n```diff\n@@ -99,2 +99,2 @@\n   if (i < n)\n"
+    "-    x[i] = 2.0f * x[i];\n+    x[i] += x[i];\n```",
     "no numbers at all": HEAD + "\n```diff\n@@ @@\n-    x[i] = 2.0f * x[i];\n+    x[i] += x[i];\n```",
     "a whole kernel": HEAD + f"\n```cuda\n{NEW_KERNEL}\n```",
     "talk around it": f"Sure! Here you go:\n```json\n{HEAD}\n```\nand\n```cpp\n{NEW_KERNEL}\n```\nHope it helps.",
