@@ -136,7 +136,7 @@ def member_reference(
 
     ``runs``: outputs of the original on the same contents (other schedules), the first one being the expected one.
     ``perturbed_runs``: outputs after the inputs moved by one unit in the last place. All flat, one dtype; ``shadow``
-    flat in the wider type or None.
+    flat in the wider type, or None: then the spread over schedules and moved inputs stands for the original's errors.
     """
     expected = runs[0]
     if not is_inexact(expected.dtype):
@@ -156,6 +156,9 @@ def member_reference(
             errors = np.fmax(errors, _finite(np.abs(run - reference) / scale))
         for run in moved:
             spread = np.fmax(spread, _finite(np.abs(run - values[0]) / scale))
+        if shadow is None:
+            # The original is its own reference: its spread has to stand for its errors.
+            errors = np.fmax(errors, spread)
         limit = max(UNSTABLE_ERROR, UNSTABLE_UNITS * UNIT_ROUNDOFF[expected.dtype.name])
         unstable = comparable & ((errors > limit) | (spread > limit))
         pooled = comparable & ~unstable

@@ -22,10 +22,11 @@ Overrides = tuple[tuple[str, int | float], ...]
 
 @frozen
 class Plan:
-    """Points by purpose, the most telling first. ``shapes`` and ``scalars`` are of the first seed."""
+    """Where to compare, the most telling first: ``shapes`` as points of the first seed, ``scalars`` as values to put
+    on top of a shape, the ``declared`` launches as they are."""
 
     shapes: tuple[Point, ...]
-    scalars: tuple[Point, ...]
+    scalars: tuple[Overrides, ...]
     declared: tuple[Point, ...]
 
 
@@ -35,16 +36,18 @@ def make_plan(workload: Workload, seed: int) -> Plan:
     shapes: list[Overrides] = []
     scalars: list[Overrides] = []
     for variation in size_variations(workload, seed):
-        overrides = tuple(sorted(variation.items()))
-        (shapes if set(variation) <= sizes else scalars).append(overrides)
-    # The declared sizes go last: whatever a candidate hard-codes, it hard-codes those.
-    ordered = [one for one in shapes if one] + [one for one in shapes if not one]
-    points = [Point(overrides=one) for one in ordered]
-    points += list(_other_launches(workload, ordered[0] if ordered else ()))
+        if set(variation) <= sizes:
+            shapes.append(tuple(sorted(variation.items())))
+        else:
+            scalars.append(tuple(sorted((name, value) for name, value in variation.items() if name not in sizes)))
+    # The declared sizes are run once at the end, without checkers: whatever a candidate hard-codes, it hard-codes those.
+    varied = [one for one in shapes if one] or [()]
+    points = [Point(overrides=one) for one in varied]
+    points += list(_other_launches(workload, varied[0]))
     declared = [Point(index=index, checked=False) for index in range(workload.launch_count)]
-    if () in shapes:
+    if varied == [()]:
         declared = declared[1:]
-    return Plan(tuple(points), tuple(Point(overrides=one) for one in scalars), tuple(declared))
+    return Plan(tuple(points), tuple(dict.fromkeys(scalars)), tuple(declared))
 
 
 def _other_launches(workload: Workload, overrides: Overrides) -> Iterator[Point]:
@@ -63,6 +66,18 @@ def _other_launches(workload: Workload, overrides: Overrides) -> Iterator[Point]
 
 def _same_launch(one: Launch, other: Launch) -> bool:
     return evolve(one, names={}) == evolve(other, names={})
+
+
+def scalar_points(point: Point, scalars: tuple[Overrides, ...]) -> tuple[Point, ...]:
+    """The point with each scalar at its other values, one at a time; where a scalar is 0 also with infinities and NaN,
+    which a factor of 0 does not remove."""
+    points: list[Point] = []
+    for overrides in scalars:
+        changed = evolve(point, overrides=tuple(sorted({**dict(point.overrides), **dict(overrides)}.items())))
+        points.append(changed)
+        if any(value == 0 for _, value in overrides):
+            points.append(evolve(changed, family="infinities and NaN"))
+    return tuple(points)
 
 
 def more_seeds(points: tuple[Point, ...]) -> tuple[Point, ...]:

@@ -21,6 +21,7 @@ from optiml_core.verification.plan import (
     families,
     make_plan,
     more_seeds,
+    scalar_points,
     shifted,
 )
 from optiml_core.verification.references import Dropped, Observation, Point, Reference
@@ -170,13 +171,17 @@ def run_all_shapes(on: OnTrial) -> Covered | Problem:
 
 
 def run_scalars(on: OnTrial) -> Covered | Problem:
-    points = on.oracle.plan.scalars
-    if not points:
+    scalars = on.oracle.plan.scalars
+    if not scalars:
         return Covered("no scalar besides sizes", not_run=True)
-    ran, problem = _run_points(on, points)
+    ran, problem = _run_points(on, scalar_points(on.oracle.quick()[0].point, scalars))
     if problem is not None:
         return problem
-    return _covered_points(ran, "the original misbehaves with every other scalar")
+    names = {name for overrides in scalars for name, _ in overrides}
+    told = dict.fromkeys(
+        f"{name} = {value}" for reference in ran for name, value in reference.point.overrides if name in names
+    )
+    return Covered("; ".join(told) or "the original misbehaves with every other value", not_run=not told)
 
 
 def run_families(on: OnTrial) -> Covered | Problem:

@@ -77,9 +77,10 @@ def _floats(values: Array, content: BufferContent, dtype: str, family: str, stre
         return np.where(stream.random(count) < 0.5, chosen, wide)
     if family == "infinities and NaN":
         # About one in a thousand, and at least one: more would drown every row of a reduction.
-        places = stream.choice(count, max(1, count // 1009), replace=False)
+        places = stream.choice(count, min(count, max(3, count // 1009)), replace=False)
         moved = wide.copy()
-        moved[places] = stream.choice(np.array([np.inf, -np.inf, np.nan]), places.size)
+        # In turn, NaN first: a buffer of three elements or more holds each of them.
+        moved[places] = np.resize(np.array([np.nan, np.inf, -np.inf]), places.size)
         return moved
     if family == "duplicates":
         return stream.choice(stream.choice(wide, 3), count)

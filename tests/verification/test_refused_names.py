@@ -65,6 +65,7 @@ def test_refused_directives(directive: str) -> None:
         ("// __expf in a comment\n x[0] = 1;", ""),
         ('printf("__expf asm half");', ""),
         ("float half_sum = x[0];", ""),
+        ("int half = 4; half /= 2;", ""),
         ("x[0] = __fmaf_rn(x[1], x[2], 0.f);", ""),
         ("__syncthreads(); x[0] = __shfl_down_sync(~0u, x[0], 1);", ""),
         ("#pragma unroll\n for (;;) {}", ""),

@@ -8,6 +8,7 @@ refused. The text is read after comments and strings are gone; everything else i
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -23,26 +24,39 @@ class RefusedNames:
     reason: str
     pattern: re.Pattern[str]
     allow: str | None = None
+    # Names that anyone may use for something else, such as `half`: they mean what is refused only with such a header.
+    header: re.Pattern[str] | None = None
 
 
 _FAMILIES: tuple[RefusedNames, ...] = (
     RefusedNames(
         "narrower arithmetic than the original's",
         re.compile(
-            r"(?:__)?half2?|_Float16|__fp16|(?:__)?nv_bfloat16(?:2)?|__nv_bfloat162?|__bf16|__nv_fp8\w*|__nv_fp4\w*"
+            r"__half2?(?:_raw)?|_Float16|__fp16|__nv_bfloat162?(?:_raw)?|__bf16|__nv_fp8\w*|__nv_fp4\w*"
             r"|__(?:float|double)2(?:half|bfloat16)\w*|__floats2half2_rn|__h(?:add|sub|mul|div|fma)2?(?:_\w+)?"
             r"|make_half2|make_bfloat162"
         ),
         "narrower",
     ),
+    RefusedNames(
+        "narrower arithmetic than the original's",
+        re.compile(r"half2?|nv_bfloat162?|nv_half2?"),
+        "narrower",
+        header=re.compile(r"fp16|bf16|mma"),
+    ),
     RefusedNames("TF32 arithmetic", re.compile(r"tf32|__float_to_tf32|\w*_tf32\w*"), "tf32"),
     RefusedNames(
         "an approximate intrinsic that the original does not use",
         re.compile(
-            r"__(?:exp|exp10|log|log2|log10|sin|cos|tan|tanh|pow|sincos)f|__fdividef|__frsqrt_approx\w*|__frcp_approx\w*"
-            r"|__[a-z0-9]+_approx\w*|h2?(?:exp|log|sin|cos|rcp|rsqrt|tanh_approx)\w*"
+            r"__(?:exp|exp10|log|log2|log10|sin|cos|tan|tanh|pow|sincos)f|__fdividef|__[a-z0-9]+_approx\w*"
         ),
         "fast-math",
+    ),
+    RefusedNames(
+        "an approximate intrinsic that the original does not use",
+        re.compile(r"h2?(?:exp|exp2|exp10|log|log2|log10|sin|cos|rcp|rsqrt|tanh|tanh_approx)"),
+        "fast-math",
+        header=re.compile(r"fp16|bf16"),
     ),
     RefusedNames(
         "arithmetic rounded towards another direction",
@@ -105,14 +119,29 @@ def _words(tokens: Tokens) -> tuple[str, ...]:
 
 def _refused_name(before: Tokens, after: Tokens, allow: frozenset[str]) -> str | None:
     known = set(_words(before))
+    headers = "\n".join("".join(one[1:]) for one in after.directives if one[1:2] == ("include",))
     for word in dict.fromkeys(_words(after)):
         if word in known:
             continue
         for family in _FAMILIES:
+            if family.header is not None and (
+                family.header.search(headers) is None or _is_variable(word, after.code)
+            ):
+                continue
             if family.pattern.fullmatch(word) and family.allow not in allow:
                 cure = f" (opt in with --allow {family.allow})" if family.allow else ""
                 return f"`{word}`: {family.reason}{cure}"
     return None
+
+
+_PLAIN_TYPES = frozenset(
+    {"int", "unsigned", "long", "short", "char", "bool", "float", "double", "size_t", "auto", "uint32_t", "int32_t"}
+)
+
+
+def _is_variable(word: str, code: tuple[str, ...]) -> bool:
+    """Whether the code declares a variable of that name: then it is no type there."""
+    return any(one in _PLAIN_TYPES and other == word for one, other in itertools.pairwise(code))
 
 
 def _refused_directive(before: Tokens, after: Tokens) -> str | None:
