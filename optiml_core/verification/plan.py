@@ -40,7 +40,7 @@ def make_plan(workload: Workload, seed: int) -> Plan:
             shapes.append(tuple(sorted(variation.items())))
         else:
             scalars.append(tuple(sorted((name, value) for name, value in variation.items() if name not in sizes)))
-    # The declared sizes are run once at the end, without checkers: whatever a candidate hard-codes, it hard-codes those.
+    # Declared sizes run once at the end, without checkers: whatever a candidate hard-codes, it hard-codes those.
     varied = [one for one in shapes if one] or [()]
     points = [Point(overrides=one) for one in varied]
     points += list(_other_launches(workload, varied[0]))
