@@ -214,9 +214,7 @@ def _record(node: Node) -> NodeRecord:
     measurement = outcome.measurement
     step: Step | None = outcome.variant.steps[-1] if node.parent is not None and outcome.variant.steps else None
     if step is None and node.proposal is not None:
-        step = Step(
-            node.proposal.name, dict(node.proposal.parameters), node.proposal.rationale, node.proposal.proposer
-        )
+        step = Step(node.proposal.name, dict(node.proposal.parameters), node.proposal.rationale, node.proposal.proposer)
     return NodeRecord(
         identifier=node.identifier,
         parent=node.parent.identifier if node.parent else None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tree_sitter import Node, Tree
+from tree_sitter import Tree
 
 from optiml_core.records import LaunchSite, SourceRange
 from optiml_core.source.blanking import Blanked
 from optiml_core.source.declarations import squeeze
+from optiml_core.source.grammar import path_to
 from optiml_core.source.lexical import LexicalScan, closing_bracket, split_at_commas
 from optiml_core.source.source_file import SourceFile
 
@@ -238,10 +239,7 @@ def _api_site(
 
 def enclosing_function(source: SourceFile, tree: Tree, at: int) -> SourceRange | None:
     """The range of the function definition (not lambda) around a byte, or None."""
-    node: Node | None = tree.root_node.descendant_for_byte_range(at, at + 1)
-    found: Node | None = None
-    while node is not None:
+    for node in path_to(tree.root_node, at):
         if node.type == "function_definition":
-            found = node
-        node = node.parent
-    return source.range(found.start_byte, found.end_byte) if found is not None else None
+            return source.range(node.start_byte, node.end_byte)
+    return None

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 
-import tree_sitter_cuda
 from attrs import evolve
-from tree_sitter import Language, Node, Parser, Point, Range, Tree
+from tree_sitter import Node, Parser, Point, Range, Tree
 
 from optiml_core.records import Kernel
 from optiml_core.source.blanking import Blanked, MacroText, blanked
 from optiml_core.source.declarations import read_parameters, read_template_parameters, squeeze, template_header
+from optiml_core.source.grammar import cuda_language, path_to
 from optiml_core.source.instantiations import instantiations_of
 from optiml_core.source.launch_sites import read_launch_sites
 from optiml_core.source.lexical import LexicalScan, blank, closing_bracket, scan, split_at_commas
 from optiml_core.source.source_file import SourceFile
 from optiml_core.source.token_scan import KernelTokens, find_kernels
 from optiml_core.source.translation_unit import TranslationUnit
-
-
-@lru_cache(maxsize=1)
-def cuda_language() -> Language:
-    return Language(tree_sitter_cuda.language())
 
 
 def parse(source: SourceFile, previous: TranslationUnit | None = None) -> TranslationUnit:
@@ -135,13 +129,11 @@ def _kernel_node(tree: Tree, tokens: KernelTokens, repaired: Blanked, lexical: L
 
 def function_at(root: Node, tokens: KernelTokens) -> Node | None:
     """The function definition whose declarator holds the kernel's name and whose body opens where it should."""
-    node: Node | None = root.descendant_for_byte_range(tokens.name_start, tokens.name_start + 1)
-    while node is not None and node.type != "function_definition":
-        node = node.parent
-    if node is None:
-        return None
-    body = node.child_by_field_name("body")
-    return node if body is not None and body.start_byte == tokens.body_open else None
+    for node in reversed(path_to(root, tokens.name_start)):
+        if node.type == "function_definition":
+            body = node.child_by_field_name("body")
+            return node if body is not None and body.start_byte == tokens.body_open else None
+    return None
 
 
 def _parse_alone(text: bytes, tokens: KernelTokens) -> Node:
@@ -248,14 +240,12 @@ def _expanded_name(written: str, macros: tuple[MacroText, ...]) -> str | None:
 def namespaces_around(tree: Tree, source: SourceFile, at: int) -> tuple[str, ...]:
     """The names of the namespaces (and classes) that enclose a byte, outermost first."""
     names: list[str] = []
-    node: Node | None = tree.root_node.descendant_for_byte_range(at, at + 1)
-    while node is not None:
+    for node in path_to(tree.root_node, at):
         if node.type in ("namespace_definition", "struct_specifier", "class_specifier"):
             name = node.child_by_field_name("name")
             if name is not None and name.end_byte <= at:
                 names.append(squeeze(source.data[name.start_byte : name.end_byte].decode("utf-8", "replace")))
-        node = node.parent
-    return tuple(part.strip() for name in reversed(names) for part in name.split("::"))
+    return tuple(part.strip() for name in names for part in name.split("::"))
 
 
 _TYPEDEF = re.compile(

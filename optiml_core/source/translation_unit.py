@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cached_property
 
 from attrs import define, field, frozen
@@ -107,6 +108,8 @@ class TranslationUnit:
     plain: bytes = field(repr=False)
     # By start byte of the kernel's range. A node keeps its tree alive.
     nodes: dict[int, Node] = field(repr=False, factory=dict)
+    # What was derived from the unit (loops, accesses ...), so that it is computed once. See `remembered`.
+    memory: dict[Hashable, object] = field(repr=False, factory=dict)
 
     def kernel(self, qualified: str) -> Kernel | None:
         """The kernel of that qualified name; also by its plain name if only one kernel has it."""
