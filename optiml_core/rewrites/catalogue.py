@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from optiml_core.rewrites import (
+    coarsen_grid_stride,
+    float_literals,
+    launch_shape,
+    pad_shared,
     parallel_row,
     register_accumulator,
     register_tile_matmul,
+    restrict_readonly,
     shared_tile_transpose,
+    shuffle_reduction,
+    swap_thread_roles,
+    unroll_loop,
+    vectorize_access,
 )
 from optiml_core.rewrites.context import Rewrite
 
@@ -15,6 +24,15 @@ CATALOGUE: tuple[Rewrite, ...] = (
     parallel_row.REWRITE,
     shared_tile_transpose.REWRITE,
     register_accumulator.REWRITE,
+    swap_thread_roles.REWRITE,
+    vectorize_access.REWRITE,
+    shuffle_reduction.REWRITE,
+    float_literals.REWRITE,
+    pad_shared.REWRITE,
+    coarsen_grid_stride.REWRITE,
+    launch_shape.REWRITE,
+    restrict_readonly.REWRITE,
+    unroll_loop.REWRITE,
 )
 
 

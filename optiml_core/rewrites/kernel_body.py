@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -147,8 +148,18 @@ def returns_in(node: Node) -> tuple[Node, ...]:
     return tuple(walk_types(node, "return_statement"))
 
 
+_THREAD_WORDS = re.compile(
+    r"\b(threadIdx|blockIdx|blockDim|gridDim|warpSize|__sync\w+|__shfl\w*|__(?:all|any|ballot|activemask|match|reduce)\w*"
+    r"|this_thread_block|this_thread|tiled_partition|coalesced_threads|this_grid|cooperative_groups|__shared__|cub|wmma)\b"
+)
+
+
 def builtins_in(body: KernelBody, node: Node) -> frozenset[str]:
-    """``threadIdx.x``, ``blockDim.y`` ... that code at or below ``node`` uses itself, also through macros."""
+    """``threadIdx.x``, ``blockDim.y`` ... that code at or below ``node`` uses, also through macros and functions.
+
+    Warp intrinsics, cooperative groups and calls of the file's device functions that use any of these are in
+    the result by their own names: code that has none of them does not know which thread runs it.
+    """
     found = set()
     for expression in walk_types(node, "field_expression"):
         text = squeeze(text_of(expression))
@@ -159,6 +170,16 @@ def builtins_in(body: KernelBody, node: Node) -> frozenset[str]:
         expanded = None if macro is None else parse_expression_text(macro)
         if expanded is not None:
             found |= builtins_in(body, expanded)
-        if name in ("warpSize",):
+        elif macro is not None and _THREAD_WORDS.search(macro):
             found.add(name)
+        if _THREAD_WORDS.fullmatch(name) and name not in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
+            found.add(name)
+    called = {called_name(call) or "" for call in walk_types(node, "call_expression")}
+    for function in body.unit.device_functions:
+        if function.name in called and _THREAD_WORDS.search(body.unit.source.slice(function.body_range)):
+            found.add(function.name)
+    for function_macro in body.unit.macros:
+        is_called = function_macro.parameters is not None and function_macro.name in called
+        if is_called and _THREAD_WORDS.search(function_macro.body):
+            found.add(function_macro.name)
     return frozenset(found)

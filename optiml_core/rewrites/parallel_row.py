@@ -19,18 +19,16 @@ from optiml_core.rewrites.launch_text import LaunchPlan, is_primary, plan
 from optiml_core.rewrites.layout import (
     code_of,
     edit,
-    file_scope_names,
     indent_at,
     layout_of,
-    line_start,
     reindented,
     unused_name,
 )
 from optiml_core.rewrites.memory import accesses_in
+from optiml_core.rewrites.placing import insert_functions
 from optiml_core.rewrites.polynomials import coefficient
-from optiml_core.rewrites.reductions import collectives
 from optiml_core.rewrites.row_scope import ParallelLoop, RowCode, read_row
-from optiml_core.rewrites.syntax import declared_variables, names_in, text_of, walk_types
+from optiml_core.rewrites.syntax import declared_variables, names_in, text_of
 from optiml_core.rewrites.thread_coordinates import Coordinate, GuardedWork, coordinates, guarded_work
 
 WARP = 32
@@ -143,17 +141,12 @@ def _launch(found: _Found, scope: str, threads: int) -> LaunchPlan | Refusal:
 def _edits(context: RewriteContext, found: _Found, scope: str) -> list[Edit] | Refusal:
     unit, body = context.unit, found.body
     layout = layout_of(unit, body.body)
-    taken = file_scope_names(unit) | names_in(body.body) | body.parameter_names
     wanted = [(r.kind, r.type) for one in found.code.loops for r in one.reductions]
-    file_text = unit.source.data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
-    functions = collectives(wanted, scope, file_text, taken, layout.step)
-    edits: list[Edit] = []
-    if functions.text:
-        above = _above(context)
-        edits.append(edit(unit, above, above, functions.text + "\n"))
-    lane, stride = (
-        ("threadIdx.x", "blockDim.x") if scope == "block" else (unused_name("lane", names_in(body.body)), "32")
-    )
+    functions = insert_functions(context, body, wanted, scope)
+    edits: list[Edit] = list(functions.edits)
+    lane, stride = "threadIdx.x", "blockDim.x"
+    if scope == "warp":
+        lane, stride = unused_name("lane", names_in(body.body) | body.parameter_names), "32"
     edits += _row_number(context, found, scope, lane)
     befores: dict[int, list[str]] = {}
     for one in found.code.barriers_before:
@@ -183,21 +176,6 @@ def _edits(context: RewriteContext, found: _Found, scope: str) -> list[Edit] | R
         edits.append(edit(unit, node.start_byte, node.start_byte, "".join(f"{line}\n{indent}" for line in lines)))
     edits += [_wrapped(context, group, first_thread, layout.step) for group in grouped.values()]
     return edits
-
-
-def _above(context: RewriteContext) -> int:
-    """The start of the line above which a function can stand: ahead of the comments that belong to the kernel."""
-    source = context.unit.source
-    start = context.kernel.range.start_byte
-    comments = {
-        source.line_of(node.end_byte): node.start_byte
-        for node in walk_types(context.unit.tree.root_node, "comment")
-        if node.end_byte <= start
-        and not source.data[line_start(context.unit, node.start_byte) : node.start_byte].strip()
-    }
-    while (above := comments.get(source.line_of(start) - 1)) is not None:
-        start = above
-    return line_start(context.unit, start)
 
 
 def _row_number(context: RewriteContext, found: _Found, scope: str, lane: str) -> list[Edit]:

@@ -45,6 +45,11 @@ _SHUFFLED = {
 }
 
 
+def can_be_shuffled(type_: str) -> bool:
+    """Whether a warp shuffle moves values of a builtin type, given by its canonical spelling."""
+    return type_ in _SHUFFLED
+
+
 @frozen
 class Reduction:
     """A scalar that a loop only ever adds to, or only ever raises or lowers."""
