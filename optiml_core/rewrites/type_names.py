@@ -6,7 +6,7 @@ from optiml_core.records import Kernel
 from optiml_core.source import TranslationUnit, element_type_of
 
 _DROPPED = frozenset({
-    "const", "volatile", "__restrict__", "__restrict", "static", "__shared__", "register", "constexpr",
+    "const", "volatile", "__restrict__", "__restrict", "static", "__shared__", "register", "constexpr", "extern",
 })  # fmt: skip
 
 
