@@ -76,9 +76,12 @@ def _floats(values: Array, content: BufferContent, dtype: str, family: str, stre
         chosen = stream.choice(_within(special, content), count)
         return np.where(stream.random(count) < 0.5, chosen, wide)
     if family == "infinities and NaN":
-        # About one in a thousand, and at least one: more would drown every row of a reduction.
+        # About one in a thousand, and at least three: more would drown every row of a reduction. A quarter are zeros,
+        # because infinity times zero is NaN too, unless a kernel skips zeros.
         places = stream.choice(count, min(count, max(3, count // 1009)), replace=False)
-        moved = wide.copy()
+        promised = _bounds(content)
+        with_zeros = promised is None or promised[0] <= 0 <= promised[1]
+        moved = np.where(with_zeros & (stream.random(count) < 0.25), 0.0, wide)
         # In turn, NaN first: a buffer of three elements or more holds each of them.
         moved[places] = np.resize(np.array([np.nan, np.inf, -np.inf]), places.size)
         return moved

@@ -96,8 +96,17 @@ def test_opt_ins(word: str, line: str) -> None:
 def test_double_may_not_become_float() -> None:
     original = "__global__ void f(float* x) { double s = 0; s += x[0]; x[1] = s; }"
     assert problem(original, original.replace("double", "float"), (), ()) is not None
+    partly = "__global__ void f(float* x) { double s = 0; double t = x[0]; x[1] = s + t; }"
+    assert problem(partly, partly.replace("double t", "float t"), (), ()) is not None
     plain = "__global__ void f(double* x) { x[0] += 1; }"
     assert problem(plain, "__global__ void f(double* x) { float s = x[0]; x[0] = s + 1; }", (), ()) is not None
+
+
+def test_a_kernel_in_half_precision_may_use_more_of_it() -> None:
+    original = after("__half h = __hadd(h, h);")
+    assert problem(original, after("__half h = __hmul(h, __float2half(1.f));"), (), ()) is None
+    assert problem(original, after("__nv_bfloat16 h;"), (), ()) is not None
+    assert problem(original, after("__half h; __nv_fp8_e4m3 q;"), (), ()) is not None
 
 
 @pytest.mark.parametrize("flag", ["-use_fast_math", "--use_fast_math", "--ftz=true", "-prec-div=false"])

@@ -26,23 +26,45 @@ class RefusedNames:
     allow: str | None = None
     # Names that anyone may use for something else, such as `half`: they mean what is refused only with such a header.
     header: re.Pattern[str] | None = None
+    # An original that has one name of the family may get others: it computes in that type already.
+    once_known: bool = False
 
 
 _FAMILIES: tuple[RefusedNames, ...] = (
     RefusedNames(
-        "narrower arithmetic than the original's",
+        "half precision, which the original does not use",
         re.compile(
-            r"__half2?(?:_raw)?|_Float16|__fp16|__nv_bfloat162?(?:_raw)?|__bf16|__nv_fp8\w*|__nv_fp4\w*"
-            r"|__(?:float|double)2(?:half|bfloat16)\w*|__floats2half2_rn|__h(?:add|sub|mul|div|fma)2?(?:_\w+)?"
-            r"|make_half2|make_bfloat162"
+            r"__half2?(?:_raw)?|_Float16|__fp16|__(?:float|double)2half\w*|__floats2half2_rn|make_half2"
+            r"|__h(?:add|sub|mul|div|fma|neg|abs)2?(?:_\w+)?|__halves2half2"
         ),
         "narrower",
+        once_known=True,
     ),
     RefusedNames(
-        "narrower arithmetic than the original's",
-        re.compile(r"half2?|nv_bfloat162?|nv_half2?"),
+        "half precision, which the original does not use",
+        re.compile(r"half2?|nv_half2?"),
         "narrower",
-        header=re.compile(r"fp16|bf16|mma"),
+        header=re.compile(r"fp16|mma"),
+        once_known=True,
+    ),
+    RefusedNames(
+        "bfloat16, which the original does not use",
+        re.compile(r"__nv_bfloat162?(?:_raw)?|__bf16|__(?:float|double)2bfloat16\w*|__floats2bfloat162_rn|make_bfloat162"),
+        "narrower",
+        once_known=True,
+    ),
+    RefusedNames(
+        "bfloat16, which the original does not use",
+        re.compile(r"nv_bfloat162?"),
+        "narrower",
+        header=re.compile(r"bf16|mma"),
+        once_known=True,
+    ),
+    RefusedNames(
+        "8-bit floating point, which the original does not use",
+        re.compile(r"__nv_fp8\w*|__nv_fp4\w*|__nv_cvt_\w*fp8\w*"),
+        "narrower",
+        once_known=True,
     ),
     RefusedNames("TF32 arithmetic", re.compile(r"tf32|__float_to_tf32|\w*_tf32\w*"), "tf32"),
     RefusedNames(
@@ -119,16 +141,22 @@ def _words(tokens: Tokens) -> tuple[str, ...]:
 
 def _refused_name(before: Tokens, after: Tokens, allow: frozenset[str]) -> str | None:
     known = set(_words(before))
+    permitted = [one for one in _FAMILIES if one.allow in allow and one.allow is not None]
+    known_reasons = {
+        one.reason for one in _FAMILIES if one.once_known and any(one.pattern.fullmatch(word) for word in known)
+    }
     headers = "\n".join("".join(one[1:]) for one in after.directives if one[1:2] == ("include",))
     for word in dict.fromkeys(_words(after)):
         if word in known:
             continue
         for family in _FAMILIES:
+            if family in permitted or family.reason in known_reasons:
+                continue
             if family.header is not None and (
                 family.header.search(headers) is None or _is_variable(word, after.code)
             ):
                 continue
-            if family.pattern.fullmatch(word) and family.allow not in allow:
+            if family.pattern.fullmatch(word):
                 cure = f" (opt in with --allow {family.allow})" if family.allow else ""
                 return f"`{word}`: {family.reason}{cure}"
     return None
@@ -178,6 +206,11 @@ def _dropped_width(before: Tokens, after: Tokens, allow: frozenset[str]) -> str 
         return "the original computes in `double`, the candidate no longer does (opt in with --allow narrower)"
     if _mentions(after, _FLOATS) and not _mentions(before, _FLOATS):
         return "the original computes in `double` only, the candidate uses `float` (opt in with --allow narrower)"
+    doubles, floats = (
+        [sum(word in words for word in tokens.code) for tokens in (before, after)] for words in (_DOUBLES, _FLOATS)
+    )
+    if doubles[1] < doubles[0] and floats[1] > floats[0]:
+        return "a `double` of the original became a `float` (opt in with --allow narrower)"
     return None
 
 
