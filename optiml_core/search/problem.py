@@ -10,6 +10,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from optiml_core.records import Variant
+from optiml_core.search.program_digest import program_digest
 from optiml_core.search.records import Proposal
 
 ProfileMode = Literal["all", "best", "none"]
@@ -39,7 +40,7 @@ class SearchProblem:
 
     def key(self) -> str:
         """A digest of everything that decides an evaluation's outcome; the store is keyed by it."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(program_digest().encode())
         digest.update(self.original.data)
         facts = [
             self.original.kernel,
