@@ -21,6 +21,7 @@ from optiml_core.device.emulator.build_slice import slice_for_emulator
 from optiml_core.device.emulator.build_symbols import Variable, variables_of
 from optiml_core.device.emulator.device_results import accesses_of, faults_of, metrics_of
 from optiml_core.device.emulator.sandbox import SandboxStatus, probe_sandbox
+from optiml_core.device.emulator.widening import widen_arguments, widened_shared
 from optiml_core.device.emulator.worker import Worker, start_worker
 from optiml_core.device.emulator.worker_layout import (
     Layout,
@@ -93,7 +94,7 @@ class EmulatorDevice:
         kernel = unit.kernel(variant.kernel)
         if kernel is None:
             return Failure("bad-input", f"{variant.file} has no kernel {variant.kernel}", variant.file)
-        name = kernel_name(kernel.qualified, template_arguments)
+        name = kernel_name(kernel.qualified, widen_arguments(template_arguments) if widened else template_arguments)
         if isinstance(name, Failure):
             return name
         source = slice_for_emulator(unit, kernel, template_arguments, variant.flags, widened)
@@ -121,7 +122,7 @@ class EmulatorDevice:
         if isinstance(worker, Failure):
             return worker
         try:
-            result = self._run_in(worker, loaded, launch, contents, options)
+            result = self._run_in(worker, loaded, launch, contents, options, built.widened)
         except BaseException:
             worker.close()
             raise
@@ -132,8 +133,16 @@ class EmulatorDevice:
         return result if isinstance(result, RunResult) else _in_file(result, built.variant.file)
 
     def _run_in(
-        self, worker: Worker, loaded: _Loaded, launch: Launch, contents: Contents, options: RunOptions
+        self,
+        worker: Worker,
+        loaded: _Loaded,
+        launch: Launch,
+        contents: Contents,
+        options: RunOptions,
+        widened: bool = False,
     ) -> RunResult | Failure:
+        if widened:
+            launch = evolve(launch, shared=widened_shared(launch.shared))
         placed = place_buffers(launch, contents, options, worker.runs)
         if isinstance(placed, Failure):
             return placed

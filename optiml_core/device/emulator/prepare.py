@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from optiml_core.device.emulator.compile_plan import ENTRY_SYMBOL
+from optiml_core.device.emulator.widening import widen
 from optiml_core.records import Failure
 
 _EXTERN_SHARED = re.compile(
@@ -43,9 +44,12 @@ def prepare_source(
 
 def prepare_body(text: str, widened: bool = False) -> str | Failure:
     """The slice alone, line for line, made ready for g++ with the shim in front: no entry point, no #line."""
-    if widened:
-        return Failure("unsupported", "the widened build is not there yet")
     body = _INCLUDE.sub("", text)
+    if widened:
+        wider = widen(body)
+        if isinstance(wider, Failure):
+            return wider
+        body = wider
     return _EXTERN_SHARED.sub(_pointer_for_extern_shared, body)
 
 

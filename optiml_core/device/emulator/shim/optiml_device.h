@@ -21,4 +21,5 @@
 #include "collectives.h"
 #include "atomics.h"
 #include "math_functions.h"
+#include "wide_functions.h"
 #include "entry.h"
