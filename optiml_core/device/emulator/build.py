@@ -35,6 +35,9 @@ from optiml_core.records import Failure
 CANDIDATE = "candidate.cu"
 """The name of the candidate's own lines in debug information and messages."""
 
+CANDIDATE_SECONDS = 10.0
+"""CPU time of each step of compiling a candidate."""
+
 
 @frozen
 class CompiledObject:
@@ -141,7 +144,7 @@ class Builder:
             result = run_compiler(
                 [toolbox.compiler, *candidate_flags(), "-E", "-fpch-preprocess", "-include", str(toolbox.shim),
                  "-x", "c++", str(folder / CANDIDATE), "-o", str(expanded)],
-                folder, own_files=own,
+                folder, CANDIDATE_SECONDS, own, toolbox.confinement,
             )  # fmt: skip
             if isinstance(result, Failure):
                 return result
@@ -155,7 +158,7 @@ class Builder:
             expanded.write_bytes(_encoded(f'{allowed}\n# 1 "{_NAME_FILE}"\n{entry_text(name)}'))
             result = run_compiler(
                 [toolbox.compiler, *candidate_flags(), "-fpreprocessed", "-c", str(expanded), "-o", str(target)],
-                folder, own_files={**own, _NAME_FILE: _NAME_FILE},
+                folder, CANDIDATE_SECONDS, {**own, _NAME_FILE: _NAME_FILE}, toolbox.confinement,
             )  # fmt: skip
             if isinstance(result, Failure):
                 return _explained(result, source, kernel)
@@ -166,7 +169,9 @@ class Builder:
                 return problem
             target.write_bytes(without_instrumentation_start(data, elf))
             result = run_compiler(
-                [toolbox.compiler, *compile_plan.LINK_FLAGS, str(target), "-lgcc", "-o", str(shared)], folder
+                [toolbox.compiler, *compile_plan.LINK_FLAGS, str(target), "-lgcc", "-o", str(shared)],
+                folder,
+                confinement=toolbox.confinement,
             )
             return result if isinstance(result, Failure) else shared.read_bytes()
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import resource
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from attrs import frozen
+
 from optiml_core.records import Failure
 
-_MEMORY = 4 << 30
+_MEMORY = 2 << 30
+# Wall-clock seconds for each CPU second allowed, because other work may hold the cores.
+_WALL_FACTOR = 3.0
 _FILE_BYTES = 256 << 20
 _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}
 _MESSAGE = re.compile(
@@ -21,14 +24,31 @@ _MESSAGE = re.compile(
 )
 
 
+@frozen
+class Confinement:
+    """The launcher (runtime/limited_main.cpp) and the files a command may read beside its folder and the system's."""
+
+    launcher: Path
+    readable: tuple[str, ...] = ()
+
+
 def run_compiler(
-    command: Sequence[str], folder: Path, seconds: float = 20.0, own_files: Mapping[str, str] | None = None
+    command: Sequence[str],
+    folder: Path,
+    seconds: float = 20.0,
+    own_files: Mapping[str, str] | None = None,
+    confinement: Confinement | None = None,
 ) -> str | Failure:
-    """Runs ``command`` in ``folder``; its standard output, or a Failure.
+    """Runs ``command`` in ``folder`` for at most ``seconds`` of CPU time; its standard output, or a Failure.
 
     Where ``own_files`` (name -> path for the report, "" for the candidate) is given, only messages about their
-    lines are repeated: a hostile include could quote a foreign file.
+    lines are repeated: a hostile include could quote a foreign file. Without ``confinement`` the text must be ours.
     """
+    if confinement is not None:
+        command = [
+            str(confinement.launcher), str(folder), str(int(seconds) + 1), str(_MEMORY), str(_FILE_BYTES),
+            str(os.getpid()), *confinement.readable, "--", *command,
+        ]  # fmt: skip
     try:
         process = subprocess.Popen(
             list(command), cwd=folder, env={**_ENVIRONMENT, "TMPDIR": str(folder)}, start_new_session=True,
@@ -36,20 +56,15 @@ def run_compiler(
         )  # fmt: skip
     except OSError as error:
         return Failure("missing-tool", f"{command[0]} could not be started: {error}")
-    with contextlib.suppress(ProcessLookupError):
-        for what, limit in (
-            (resource.RLIMIT_AS, _MEMORY),
-            (resource.RLIMIT_FSIZE, _FILE_BYTES),
-            (resource.RLIMIT_CPU, int(seconds) + 1),
-        ):
-            resource.prlimit(process.pid, what, (limit, limit))
     try:
-        output, errors = process.communicate(timeout=seconds)
+        output, errors = process.communicate(timeout=seconds * _WALL_FACTOR)
     except subprocess.TimeoutExpired:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return Failure("timeout", f"compiling took longer than {seconds:g} s")
+        return Failure("timeout", f"compiling took longer than {seconds * _WALL_FACTOR:g} s")
+    if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return Failure("timeout", f"compiling took more than {seconds:g} s of CPU time")
     if process.returncode == 0:
         return output.decode("utf-8", "replace")
     return _failure(errors.decode("utf-8", "replace"), own_files)

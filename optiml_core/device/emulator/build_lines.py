@@ -8,17 +8,19 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from optiml_core.device.emulator.build_command import run_compiler
+from optiml_core.device.emulator.build_command import Confinement, run_compiler
 from optiml_core.records import Failure
 
 _PER_CALL = 2000
 
 
 class LineTable:
-    """Offsets in one object -> lines. What was asked once is remembered; one call of addr2line costs about 4 ms."""
+    """Offsets in one object -> lines, asked of addr2line in ``folder`` (4 ms) and then remembered."""
 
-    def __init__(self, path: Path, own_file: str) -> None:
+    def __init__(self, path: Path, own_file: str, folder: Path, confinement: Confinement) -> None:
         self._path = path
+        self._folder = folder
+        self._confinement = Confinement(confinement.launcher, (*confinement.readable, str(path)))
         self._own_file = own_file
         self._lines: dict[int, int | None] = {}
         self._lock = threading.Lock()
@@ -43,7 +45,7 @@ class LineTable:
             return found
         # One byte before the return address lies in the call itself.
         command = [tool, "-i", "-a", "-e", str(self._path), *(hex(max(offset - 1, 0)) for offset in offsets)]
-        output = run_compiler(command, self._path.parent)
+        output = run_compiler(command, self._folder, confinement=self._confinement)
         if isinstance(output, Failure):
             return found
         current = -1

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from optiml_core.device.emulator import compile_plan
 from optiml_core.device.emulator.build_cache import BuildCache
-from optiml_core.device.emulator.build_command import run_compiler
+from optiml_core.device.emulator.build_command import Confinement, run_compiler
 from optiml_core.device.emulator.build_elf import read_elf
 from optiml_core.records import Failure
 
@@ -25,6 +25,7 @@ class Toolbox:
 
     compiler: str
     worker: Path
+    confinement: Confinement  # for compilers that read a candidate
     shim: Path  # the header beside its .gch
     exported: frozenset[str]  # what a candidate may call
     identity: str
@@ -66,12 +67,17 @@ def build_toolbox(cache: BuildCache, compiler: str) -> Toolbox | Failure:
         worker = _build_worker(cache, compiler, identity)
         if isinstance(worker, Failure):
             return worker
+        launcher = _build_launcher(cache, compiler, identity)
+        if isinstance(launcher, Failure):
+            return launcher
         shim = _build_shim(cache, compiler, identity)
         if isinstance(shim, Failure):
             return shim
     elf = read_elf(worker.read_bytes())
     exported = frozenset(s.name for s in elf.dynamic_symbols if s.section and s.name.startswith(_OFFERED))
-    return Toolbox(compiler, worker, shim, exported, identity)
+    prefix = str(Path(compiler).resolve().parent.parent)
+    confinement = Confinement(launcher, (prefix, str(shim), f"{shim}.gch", str(compile_plan.SHIM_DIRECTORY)))
+    return Toolbox(compiler, worker, confinement, shim, exported, identity)
 
 
 def _build_worker(cache: BuildCache, compiler: str, identity: str) -> Path | Failure:
@@ -91,6 +97,19 @@ def _build_worker(cache: BuildCache, compiler: str, identity: str) -> Path | Fai
         if isinstance(problem, Failure):
             return problem
         return cache.put(name, (folder / "worker").read_bytes(), executable=True)
+
+
+def _build_launcher(cache: BuildCache, compiler: str, identity: str) -> Path | Failure:
+    name = f"limited-{identity}"
+    if cache.get(name) is not None:
+        return cache.path(name)
+    with cache.workspace() as folder:
+        source = Path(compile_plan.RUNTIME_DIRECTORY) / "limited_main.cpp"
+        command = [compiler, "-std=c++17", "-O2", str(source), "-o", str(folder / name)]
+        problem = run_compiler(command, folder, seconds=60.0)
+        if isinstance(problem, Failure):
+            return problem
+        return cache.put(name, (folder / name).read_bytes(), executable=True)
 
 
 def _build_shim(cache: BuildCache, compiler: str, identity: str) -> Path | Failure:

@@ -51,7 +51,6 @@ class _Loaded:
     compiled: CompiledObject
     variables: tuple[Variable, ...]
     lines: LineTable
-    model_written: bool
 
 
 class EmulatorDevice:
@@ -103,21 +102,22 @@ class EmulatorDevice:
         compiled = self._builder.compile(source, name, variant.flags, widened)
         if isinstance(compiled, Failure):
             return _in_file(compiled, variant.file)
+        toolbox = self._builder.toolbox()
+        if isinstance(toolbox, Failure):
+            return toolbox
         with self._lock:
             if compiled.digest not in self._loaded:
-                model_written = any(step.proposer != "rewrites" for step in variant.steps)
-                self._loaded[compiled.digest] = _Loaded(
-                    compiled, variables_of(compiled.elf), LineTable(compiled.path, CANDIDATE), model_written
-                )
+                table = LineTable(compiled.path, CANDIDATE, Path(self._empty_folder.name), toolbox.confinement)
+                self._loaded[compiled.digest] = _Loaded(compiled, variables_of(compiled.elf), table)
         return Built(compiled.digest, variant, None, widened)
 
     def run(
         self, built: Built, launch: Launch, contents: Contents, options: RunOptions = _DEFAULT_OPTIONS
     ) -> RunResult | Failure:
         """Runs one launch in a worker; see :class:`optiml_core.device.protocol.Device`."""
-        loaded = self._loaded.get(built.token)
-        if loaded is None:
-            return Failure("bad-input", "this build does not belong to this device")
+        loaded = self._loaded_for(built)
+        if isinstance(loaded, Failure):
+            return loaded
         worker = self._take(built, loaded, options)
         if isinstance(worker, Failure):
             return worker
@@ -172,9 +172,9 @@ class EmulatorDevice:
         ``blocks_total`` of the grid, ``blocks_asked``, ``blocks_completed``, and ``stopped`` (1.0 when the cap cut
         it off; the counts then cover the completed blocks and part of one more). Contents as in worker_reserved.py.
         """
-        loaded = self._loaded.get(built.token)
-        if loaded is None:
-            return Failure("bad-input", "this build does not belong to this device")
+        loaded = self._loaded_for(built)
+        if isinstance(loaded, Failure):
+            return loaded
         if built.widened:
             return Failure("unsupported", "a widened build is not sampled")
         reserved = reserve(launch, seed=0)
@@ -266,6 +266,19 @@ class EmulatorDevice:
         text = reply.text.decode("utf-8", "replace")
         return RunResult({}, faults, True, accesses, metrics_of(reply), reply.cpu_seconds, text)
 
+    def _loaded_for(self, built: Built) -> _Loaded | Failure:
+        """What belongs to ``built``, or why it is not run: an edit written by a model needs the sandbox."""
+        loaded = self._loaded.get(built.token)
+        if loaded is None:
+            return Failure("bad-input", "this build does not belong to this device")
+        status = self.sandbox_status()
+        if isinstance(status, Failure):
+            return status
+        if not status.available and any(step.proposer != "rewrites" for step in built.variant.steps):
+            message = f"an edit written by a model is not run without the sandbox: {status.detail}"
+            return Failure("sandbox-missing", message, cure=status.cure)
+        return loaded
+
     def _take(self, built: Built, loaded: _Loaded, options: RunOptions) -> Worker | Failure:
         if self._closed or os.getpid() != self._owner:
             return Failure("refused", "this emulator device is closed")
@@ -286,12 +299,6 @@ class EmulatorDevice:
             return toolbox
         if isinstance(status, Failure):
             return status
-        if not status.available and loaded.model_written:
-            return Failure(
-                "sandbox-missing",
-                f"an edit written by a model is not run without the sandbox: {status.detail}",
-                cure=status.cure,
-            )
         return start_worker(
             self._spawner, toolbox.worker, Path(self._empty_folder.name), loaded.compiled.data,
             fenced=status.available, memory=memory, reserve=reserve, tile=tile,

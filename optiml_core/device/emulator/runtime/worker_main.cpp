@@ -274,6 +274,7 @@ int main(int count, char** values) {
   if (!map_reserved(*request_of(), tile_fd)) give_up(OPTIML_STATE_BAD_REQUEST, "the reserved buffers could not be mapped");
   if (tile_fd >= 0) close(tile_fd);
 
+  if (optiml_emulator_prepare(data_limit) != 0) give_up(OPTIML_STATE_BAD_REQUEST, "no address space for shadows and stacks");
   char path[64];
   snprintf(path, sizeof path, "/proc/self/fd/%d", object_fd);
   if (fenced && optiml_fence_for_loading(worker.reply_fd) != 0) give_up(OPTIML_STATE_NO_SANDBOX, strerror(errno));

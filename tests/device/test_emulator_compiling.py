@@ -1,0 +1,105 @@
+"""Compiling hostile text: what a compiler's process may read, write and cost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from optiml_core.device.emulator import EmulatorDevice, build
+from optiml_core.device.emulator.build import KernelName
+from optiml_core.device.emulator.build_command import run_compiler
+from optiml_core.device.emulator.build_slice import EmulatorSource
+from optiml_core.device.emulator.build_toolbox import Toolbox
+from optiml_core.records import Failure, Variant
+
+FORBIDDEN = {
+    "reading a system file": ["/bin/cat", "/etc/passwd"],
+    "reading the home": ["/bin/ls", os.path.expanduser("~")],
+    "writing elsewhere": ["/usr/bin/touch", "/tmp/optiml-compiler-was-here"],
+    "writing the cache": ["/bin/rm", "-f", "{cache}/key"],
+}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_a_compiler_touches_only_its_folder(toolbox: Toolbox, tmp_path: Path, name: str) -> None:
+    command = [word.format(cache=toolbox.worker.parent) for word in FORBIDDEN[name]]
+    key = (toolbox.worker.parent / "key").read_bytes()
+    result = run_compiler(command, tmp_path, confinement=toolbox.confinement)
+    assert isinstance(result, Failure)
+    assert "ermission denied" in result.message
+    assert not Path("/tmp/optiml-compiler-was-here").exists()
+    assert (toolbox.worker.parent / "key").read_bytes() == key
+
+
+BOMBS = {
+    "templates": "template <int N> struct B { typename B<2 * N>::x a; typename B<2 * N + 1>::x b; };\n"
+    "__global__ void k(int* x) { x[0] = sizeof(B<1>); }",
+    "constant expressions": "constexpr long f(long n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n"
+    "__global__ void k(int* x) { constexpr long v = f(90); x[0] = v; }",
+    "macros": "#define A(x) x x x x x x x x\n#define B(x) A(A(A(x)))\n#define C(x) B(B(B(x)))\n"
+    "__global__ void k(int* x) { C(x[0] = 1;) }",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_ends_in_a_failure(device: EmulatorDevice, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(build, "CANDIDATE_SECONDS", 1.0)
+    start = time.monotonic()
+    result = device.build(Variant("bomb.cu", BOMBS[name].encode(), "k"))
+    assert isinstance(result, Failure), name
+    assert time.monotonic() - start < 10
+
+
+def test_a_pipe_is_not_read(device: EmulatorDevice, tmp_path: Path) -> None:
+    pipe = tmp_path / "endless.h"
+    os.mkfifo(pipe)
+    text = f'#include "{pipe}"\n__global__ void k(int* x) {{ x[0] = 1; }}\n'
+    start = time.monotonic()
+    result = device._builder.compile(EmulatorSource(text), KernelName("::k", "k"))
+    assert isinstance(result, Failure)
+    assert time.monotonic() - start < 5
+
+
+def test_a_compiler_dies_with_its_parent(toolbox: Toolbox, tmp_path: Path) -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    script = f"""
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from optiml_core.device.emulator.build_command import Confinement, run_compiler
+confinement = Confinement(Path({str(toolbox.confinement.launcher)!r}))
+command = ["/bin/sh", "-c", "sleep 54321 & sleep 54321"]
+run_compiler(command, Path({str(tmp_path)!r}), seconds=60, confinement=confinement)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", script])
+    assert wait_for(lambda: len(sleepers()) == 2)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert wait_for(lambda: not sleepers())
+
+
+def sleepers() -> list[str]:
+    found = []
+    for path in Path("/proc").iterdir():
+        try:
+            if path.name.isdigit() and path.joinpath("cmdline").read_bytes() == b"sleep\x0054321\x00":
+                found.append(path.name)
+        except OSError:
+            continue
+    return found
+
+
+def wait_for(condition: object, seconds: float = 5.0) -> bool:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
