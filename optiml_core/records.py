@@ -315,7 +315,8 @@ class AccessCounts:
     entry k of ``sector_reuse`` counts the sectors whose last touch in the block lies at least 2**k
     distinct lines back (or never was: in every entry), entry k of ``request_reuse`` the requests with
     such a sector: what a cache of 2**k lines misses. The last entry counts first touches only.
-    ``distinct_sectors``: those no earlier request of the run touched; -1 where not watched.
+    ``distinct_sectors``: those no earlier request of the run touched; ``other_warp``: requests for a line
+    that another warp of the block touched last. Both are -1 where not watched.
     """
 
     line: int
@@ -334,6 +335,7 @@ class AccessCounts:
     buffer: str = ""  # the argument it goes to, where known
     lines: int = 0
     distinct_sectors: int = -1
+    other_warp: int = -1
     sector_reuse: tuple[int, ...] = ()
     request_reuse: tuple[int, ...] = ()
 

@@ -138,7 +138,7 @@ class Outcome:
     def at(self, line: int, kind: int | None = None) -> Any:
         """Counts summed over the sites of a line."""
         rows = [s for s in self.sites if self.lines.get(int(s["pc"])) == line and kind in (None, s["kind"])]
-        return {n: sum(int(r[n]) for r in rows) for n in SITE.names[6:17]}
+        return {n: sum(int(r[n]) for r in rows) for n in SITE.names[6:18]}
 
 
 def aligned(array: np.ndarray[Any, Any], offset: int = 0) -> np.ndarray[Any, Any]:

@@ -97,8 +97,44 @@ def test_a_row_a_thread_thrashes_once_the_warps_take_turns(threads: int, misses_
     assert site["sector_reuse"][20] == sectors
     assert site["sector_reuse"][9] == sectors
     assert (site["sector_reuse"][5] > sectors) == misses_with_32_lines
+    assert site["other_warp"] == 0
+    assert out.statistics["longest_warp"] == columns + 1
     # All lanes miss together: one request of eight.
     assert site["request_reuse"][9] == threads // 32 * columns // 8
+
+
+def test_lines_that_warps_share_are_told_from_their_own() -> None:
+    source = (
+        "__global__ void k(const float* x, float* y, int n) {\n"
+        "  float s = 0;\n"
+        "  for (int i = 0; i < n; i++)\n"
+        "    s += x[i];\n"
+        "  y[threadIdx.x] = s;\n"
+        "}"
+    )
+    x, y = np.ones(64, np.float32), np.zeros(128, np.float32)
+    out = BuiltKernel(source, "k").launch(1, 128, x, y, C.c_int(64), races=0, initialisation=0, traffic=1)
+    site = next(s for s in out.sites if out.lines.get(int(s["pc"])) == 4)
+    # Four warps take turns at the same element: all but the first touch of a line come after another warp.
+    assert site["requests"] == 4 * 64
+    assert site["other_warp"] == 4 * 64 - 2
+
+
+def test_the_longest_warp_is_known_where_others_leave_early() -> None:
+    x = np.ones((64, 64), np.float32)
+    y = np.zeros(64, np.float32)
+    source = ROWS.replace("  float s = 0;", "  if (r >= 32) return; float s = 0;")
+    out = BuiltKernel(source, "k").launch(1, 64, x, y, C.c_int(64), races=0, initialisation=0, traffic=1)
+    assert out.statistics["longest_warp"] == 65
+    assert out.statistics["warp_steps"] == 65
+
+
+def test_the_longest_warps_of_all_blocks_add_up() -> None:
+    x, y = np.ones((64, 4), np.float32), np.zeros(64, np.float32)
+    source = ROWS.replace("c < columns", "c < columns && (r < 32 || c < blockIdx.x * 2)")
+    out = BuiltKernel(source, "k").launch(2, 32, x, y, C.c_int(4), races=0, initialisation=0, traffic=1)
+    assert out.statistics["longest_warp"] == 5
+    assert out.statistics["longest_in_block"] == 5 + 3
 
 
 def test_blocks_start_with_cold_caches_but_share_what_the_launch_touched() -> None:

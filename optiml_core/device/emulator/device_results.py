@@ -101,7 +101,7 @@ def _buffer_name(number: int, names: Mapping[int, str]) -> str:
 
 _SUMMED = (
     "requests", "lanes", "bytes", "sectors", "ideal_sectors", "wavefronts", "ideal_wavefronts", "same_address",
-    "lines", "distinct_sectors",
+    "lines", "distinct_sectors", "other_warp",
 )  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def accesses_of(
     for (line, kind, space, size, buffer), rows in sorted(groups.items()):
         counts: dict[str, Any] = {name: sum(int(row[name]) for row in rows) for name in _SUMMED}
         if not watched:
-            counts["distinct_sectors"] = -1
+            counts["distinct_sectors"] = counts["other_warp"] = -1
         curves: dict[str, Any] = {
             name: tuple(int(v) for v in sum(row[name] for row in rows)) if watched else ()
             for name in ("sector_reuse", "request_reuse")

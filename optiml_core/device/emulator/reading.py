@@ -26,6 +26,7 @@ SITE = np.dtype(
         ("same_address", "u8"),
         ("lines", "u8"),
         ("distinct_sectors", "u8"),
+        ("other_warp", "u8"),
         ("sector_reuse", "u8", (21,)),
         ("request_reuse", "u8", (21,)),
     ]
@@ -66,6 +67,8 @@ STATISTICS = np.dtype(
             "shadow_bytes",
             "output_bytes",
             "output_dropped",
+            "longest_warp",
+            "longest_in_block",
         )
     ]
 )

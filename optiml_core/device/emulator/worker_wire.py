@@ -46,7 +46,8 @@ RESERVED = np.dtype([("offset", "<u8"), ("bytes", "<u8"), ("tile_offset", "<u8")
 
 STATISTICS = (
     "accesses", "warp_steps", "divergent_steps", "switches", "barriers", "collectives", "local_accesses",
-    "threads", "blocks", "shadow_bytes", "output_bytes", "output_dropped",
+    "threads", "blocks", "shadow_bytes", "output_bytes", "output_dropped", "longest_warp",
+    "longest_in_block",
 )  # fmt: skip
 REPLY_HEADER = struct.Struct(f"<IIIi II QQ Q Q 3Q 4Q 4Q {len(STATISTICS)}Q")
 

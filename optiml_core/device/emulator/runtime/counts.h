@@ -72,6 +72,13 @@ static void count_traffic(Range* r, const uintptr_t* sectors, int n, int kind) {
     }
 }
 
+// A launch ends with its longest warp, a block's place becomes free with the longest of the block.
+static void count_warp(Warp& w) {
+  w.requests++;
+  if (w.requests > E.statistics.longest_warp) E.statistics.longest_warp = w.requests;
+  if (w.requests > w.block->longest) { w.block->longest = w.requests; E.statistics.longest_in_block++; }
+}
+
 static Range* find_range(uintptr_t address, size_t bytes);
 
 static void count_request(Warp& w, uint32_t lanes) {
@@ -82,6 +89,7 @@ static void count_request(Warp& w, uint32_t lanes) {
     numbers[n] = (uint8_t)i;
     addresses[n++] = w.address[i];
   }
+  count_warp(w);
   int size = s.size;
   s.requests++; s.lanes += n; s.bytes += (uint64_t)n * size;
   if (s.space == OPTIML_SHARED) { count_shared(s, addresses, numbers, n, size); return; }
@@ -106,7 +114,7 @@ static void count_request(Warp& w, uint32_t lanes) {
   s.ideal_sectors += (d * size + 31) / 32;  // as Nsight Compute: a broadcast needs no more than its own bytes
   if (s.kind == OPTIML_ATOMIC) s.same_address += n - d;
   if (!E.options.traffic) return;
-  watch_reuse(s, sectors, n);
+  watch_reuse(s, sectors, n, w.lanes->thread);
   for (int i = 0; i < n; i++) sectors[i] = addresses[i] >> 5;  // in the lanes' order again
   if (Range* r = find_range(addresses[0], size)) {
     // Lanes of one request may go to several buffers through a table of pointers; each in turn.

@@ -103,6 +103,7 @@ struct OptimlSite {
   uint64_t requests, lanes, bytes, sectors, ideal_sectors, wavefronts, ideal_wavefronts, max_degree, same_address;
   uint64_t lines;  // distinct 128-byte lines of each request, summed
   uint64_t distinct_sectors;
+  uint64_t other_warp;  // requests for a line that another warp of the block touched last
   uint64_t sector_reuse[OPTIML_REUSE_CURVE], request_reuse[OPTIML_REUSE_CURVE];
 };
 
@@ -149,6 +150,8 @@ struct OptimlStatistics {
   uint64_t divergent_steps;   // of those, without all unfinished lanes of the warp
   uint64_t switches, barriers, collectives, local_accesses, threads, blocks;
   uint64_t shadow_bytes, output_bytes, output_dropped;
+  uint64_t longest_warp;      // requests of the warp that made the most
+  uint64_t longest_in_block;  // the same for each block, summed over blocks
 };
 
 // Distinct 32-byte sectors of one buffer (options.traffic): over the launch, and summed over blocks.
@@ -167,7 +170,7 @@ OPTIML_HIDDEN void optiml_emulator_statistics(struct OptimlStatistics* statistic
 OPTIML_HIDDEN uint64_t optiml_emulator_output(const char** text);
 }
 
-static_assert(sizeof(OptimlSite) == 440);
+static_assert(sizeof(OptimlSite) == 448);
 static_assert(sizeof(OptimlReport) == 72);
-static_assert(sizeof(OptimlStatistics) == 96);
+static_assert(sizeof(OptimlStatistics) == 112);
 static_assert(sizeof(OptimlTraffic) == 40);

@@ -12,6 +12,7 @@ struct ReuseLine {
   uint32_t block;       // times below are valid for this block's stamp only
   uint32_t time;        // of the line's last touch
   uint32_t sector_time[4];
+  uint32_t warp;        // that touched the line last
   uint32_t seen;        // bit s: some block of this run touched sector s
 };
 
@@ -65,8 +66,8 @@ static void reuse_renumber() {
 }
 
 // One request's distinct sectors (sorted addresses / 32, `count` of them with duplicates).
-static void watch_reuse(OptimlSite& site, const uintptr_t* sectors, int count) {
-  uint64_t worst = 0; bool any = false, cold = false;
+static void watch_reuse(OptimlSite& site, const uintptr_t* sectors, int count, uint32_t warp) {
+  uint64_t worst = 0; bool any = false, cold = false, other = false;
   for (int i = 0; i < count && !R.full;) {
     uint64_t key = (sectors[i] >> 2) + 1;
     if (R.used * 2 >= R.table.size()) { reuse_grow(); if (R.full) break; }
@@ -80,6 +81,8 @@ static void watch_reuse(OptimlSite& site, const uintptr_t* sectors, int count) {
       R.lines++;
     }
     uint32_t before = entry.time;
+    other |= !fresh && entry.warp != warp;
+    entry.warp = warp;
     uint64_t distance[4]; int n = 0; uint32_t touched = 0;
     uintptr_t previous = ~(uintptr_t)0;
     for (; i < count && (sectors[i] >> 2) + 1 == key; i++) {
@@ -104,6 +107,7 @@ static void watch_reuse(OptimlSite& site, const uintptr_t* sectors, int count) {
     }
   }
   if (!any) return;
+  site.other_warp += other;
   if (cold) { for (auto& c : site.request_reuse) c++; return; }
   for (int e = 0; e < OPTIML_REUSE_CURVE - 1 && (worst >> e); e++) site.request_reuse[e]++;
 }

@@ -131,7 +131,7 @@ static void reset_clocks(Warp& w) {
 
 static void start_block(Block* b) {
   b->epoch = b->first_epoch = new_epoch(b);
-  b->published = b->finished = 0;
+  b->published = b->finished = b->longest = 0;
   b->strong_accesses = 0;
   b->arrivals = nullptr;
   b->state = Block::READY;
@@ -141,9 +141,9 @@ static void start_block(Block* b) {
     uint32_t n = std::min<uint32_t>(32, E.thread_count - thread);
     w.block = b; w.lanes = b->lanes + thread; w.count = n;
     w.all = w.runnable = n == 32 ? ~0u : (1u << n) - 1;
-    w.finished = w.at_access = w.at_collective = w.at_barrier = w.at_wait = w.yielded = w.steps = w.spins = 0;
+    w.finished = w.at_access = w.at_collective = w.at_barrier = w.at_wait = w.yielded = w.steps = w.spins = w.requests = 0;
     // Where caches are watched, warps take turns as often as they do on a device, which switches at every wait for memory.
-    w.quantum = E.options.traffic ? 2 : QUANTUM;
+    w.quantum = E.options.traffic ? 1 : QUANTUM;
     for (uint32_t i = 0; i < n; i++, thread++) {
       Lane& l = w.lanes[i];
       char* top = (char*)E.stack_low + STACK_BYTES * ((size_t)b->slot * E.thread_count + thread + 1) - 64 - i * STACK_STAGGER;

@@ -47,7 +47,7 @@ struct Warp {
   Lane* lanes;
   uint32_t count, all;             // lanes; the mask of all of them
   uint32_t finished, at_access, at_collective, at_barrier, at_wait, yielded, runnable;
-  uint32_t steps, spins, quantum;
+  uint32_t steps, spins, quantum, requests;
   uintptr_t pc[32], address[32];   // of the access each lane stands at
   uint32_t depth[32];
   uint16_t site[32];
@@ -86,7 +86,7 @@ struct Range {
 struct Block {
   uint32_t number, epoch, first_epoch, published;  // published: epochs up to it are covered by fences
   Vector3 index;
-  uint32_t warp_count, finished;
+  uint32_t warp_count, finished, longest;  // longest: requests of its longest warp
   Lane* lanes; Warp* warps; uint32_t* order;
   uint32_t slot;
   enum : uint8_t { READY, AT_GRID, DONE } state;
