@@ -11,7 +11,17 @@ from attrs import evolve, field, frozen
 from optiml_core.profiling.machine_code.execution import block_executions
 from optiml_core.profiling.machine_code.instructions import MachineCode
 from optiml_core.profiling.time_model import predict_from_metrics
-from optiml_core.profiling.traffic import SECTOR, SiteTraffic, cache_shares, cache_traffic, lines_of, scaled
+from optiml_core.profiling.traffic import (
+    SECTOR,
+    SiteTraffic,
+    buffer_sharing,
+    cache_shares,
+    cache_traffic,
+    first_touches,
+    lines_of,
+    scaled,
+    written_back,
+)
 from optiml_core.profiling.warp_time import WarpTime, memory_by_line, warp_time
 from optiml_core.profiling.without_code import estimated_units, estimated_warp_time
 from optiml_core.records import AccessCounts, BufferArgument, Launch, Profile, ResourceUsage
@@ -81,21 +91,25 @@ def assemble_profile(counts: SampledCounts, inputs: ModelInputs) -> Profile:
     shares = cache_shares(gpu, blocks, max(1, fit.blocks), static_shared + launch.shared)
     # A part of a block's warps sees that part of the block's cache.
     shares = evolve(shares, l1_lines=shares.l1_lines * counts.warp_share, l2_lines=shares.l2_lines * counts.warp_share)
-    sites = cache_traffic(accesses, shares, gpu, buffer_sizes(launch), inputs.warm)
+    sharing = buffer_sharing(counts.accesses, first_touches(accesses), buffer_sizes(launch), shares, counts.blocks_run)
+    sites = cache_traffic(accesses, sharing, shares, gpu, inputs.warm, warps / blocks)
     metrics = launch_metrics(launch, fit, gpu, blocks, warps)
     metrics |= memory_metrics(sites, accesses, counts, inputs)
     for name in ("barriers", "divergent_branches", "divergent_steps", "warp_steps"):
         if name in counts.metrics:
             metrics[name] = counts.metrics[name] * factor
+    skew = warp_skew(counts, warps / blocks)
     memory = memory_by_line(sites, accesses)
     if inputs.code is not None:
         executions = block_executions(inputs.code, accesses, warps, inputs.loop_trips)
-        timing = warp_time(inputs.code, executions, warps, memory, gpu)
+        timing = warp_time(inputs.code, executions, warps, memory, gpu, skew)
         metrics |= code_metrics(inputs.code, executions)
     else:
-        timing = estimated_warp_time(accesses, memory, warps, gpu)
+        timing = estimated_warp_time(accesses, memory, warps, gpu, skew)
         metrics |= estimated_units(accesses)
     metrics["warp_cycles"] = timing.cycles
+    metrics["block_cycles"] = timing.block_cycles
+    metrics["longest_warp_cycles"] = timing.launch_cycles
     profile = Profile(
         kernel=inputs.kernel,
         target=gpu.name,
@@ -109,6 +123,16 @@ def assemble_profile(counts: SampledCounts, inputs: ModelInputs) -> Profile:
     )
     prediction = predict_from_metrics(profile, gpu)
     return evolve(profile, time=prediction.time, time_kind="predicted")
+
+
+def warp_skew(counts: SampledCounts, warps_per_block: float) -> tuple[float, float]:
+    """How much longer the longest warp of a block, and of the launch, is than the average one (at least 1)."""
+    ran = counts.blocks_run * warps_per_block * counts.warp_share
+    average = counts.metrics.get("warp_steps", 0.0) / max(1.0, ran)
+    if average <= 0 or "longest_in_block" not in counts.metrics:
+        return 1.0, 1.0
+    in_block = counts.metrics["longest_in_block"] / counts.blocks_run / average
+    return max(1.0, in_block), max(1.0, in_block, counts.metrics["longest_warp"] / average)
 
 
 def buffer_sizes(launch: Launch) -> dict[str, int]:
@@ -141,23 +165,20 @@ def memory_metrics(
     """Bytes and cycles of each memory level, summed over the launch."""
     loads = [site for site in sites if site.counts.kind == "load"]
     stores = [site for site in sites if site.counts.kind != "load"]
-    written = SECTOR * sum(site.dram_sectors for site in stores)
     # What stays in L2 is written back after the kernel has ended, if ever.
-    written_back = max(0.0, written - 0.5 * inputs.gpu.l2_bytes)
+    late = max(0.0, SECTOR * written_back(sites) - 0.5 * inputs.gpu.l2_bytes)
     read = SECTOR * sum(site.dram_sectors for site in loads)
     sizes = buffer_sizes(inputs.launch)
-    touched: dict[str, float] = {}
-    for site in sites:
-        cold = site.counts.sector_reuse[-1] if site.counts.sector_reuse else site.counts.sectors
-        touched[site.counts.buffer] = touched.get(site.counts.buffer, 0.0) + cold * SECTOR
+    touched = {name: SECTOR * cold for name, cold in first_touches(accesses).items()}
     result = {
         "l1_cycles": sum(site.lines for site in sites),
         "shared_cycles": float(sum(a.wavefronts * _swap_cost(a, inputs.code) for a in accesses if a.space == "shared")),
         "l2_read_bytes": SECTOR * sum(site.l2_sectors for site in loads),
-        "l2_write_bytes": SECTOR * sum(site.l2_sectors for site in stores),
+        "l2_write_bytes": SECTOR * sum(site.l2_sectors for site in stores if site.counts.kind == "store"),
+        "l2_write_lines": sum(site.lines for site in stores if site.counts.kind == "store"),
         "dram_read_bytes": read,
-        "dram_write_bytes": written_back,
-        "dram_bytes": read + written_back,
+        "dram_write_bytes": late,
+        "dram_bytes": read + late,
         "compulsory_bytes": sum(min(total, sizes.get(name, total)) for name, total in touched.items()),
         "global_requests": float(sum(site.counts.requests for site in sites)),
         "global_sectors": float(sum(site.counts.sectors for site in sites)),
@@ -168,9 +189,11 @@ def memory_metrics(
     if any(site.counts.kind == "atomic" for site in sites):
         atomics = [site.counts for site in sites if site.counts.kind == "atomic"]
         result["global_atomics"] = float(sum(access.lanes for access in atomics))
-        result["hottest_address_atomics"] = max(
-            _hottest(name, accesses, counts, sizes) for name in {access.buffer for access in atomics}
-        )
+        result["atomic_sectors"] = float(sum(access.sectors for access in atomics))
+        spread = {name: atomic_spread(name, accesses, counts, sizes) for name in {a.buffer for a in atomics}}
+        result["atomic_bytes"] = SECTOR * sum(spread.values())
+        lanes = {name: sum(a.lanes for a in atomics if a.buffer == name) for name in spread}
+        result["hottest_address_atomics"] = max(lanes[name] / spread[name] for name in spread)
     return result
 
 
@@ -185,27 +208,23 @@ def _swap_cost(access: AccessCounts, code: MachineCode | None) -> float:
     return SWAP_LOOP_COST if swaps else 1.0
 
 
-def _hottest(name: str, accesses: Sequence[AccessCounts], counts: SampledCounts, sizes: Mapping[str, int]) -> float:
-    """Atomics on the sector of buffer ``name`` that gets the most of them, if sectors are hit alike.
+def atomic_spread(
+    name: str, accesses: Sequence[AccessCounts], counts: SampledCounts, sizes: Mapping[str, int]
+) -> float:
+    """Distinct sectors of buffer ``name`` that the launch touches (at least 1).
 
     Whether blocks share sectors shows in the sample: those that no earlier block touched against the
     sum of what each block touched.
     """
 
-    def first_touches(some: Sequence[AccessCounts]) -> float:
-        here = [a for a in some if a.buffer == name and a.space in ("global", "module")]
-        return float(sum(a.sector_reuse[-1] if a.sector_reuse else a.sectors for a in here))
-
-    lanes = sum(a.lanes for a in accesses if a.buffer == name and a.kind == "atomic")
-    own = first_touches(counts.accesses)
+    own = first_touches(counts.accesses).get(name, 0.0)
     known = [a.distinct_sectors for a in counts.accesses if a.buffer == name and a.distinct_sectors >= 0]
     distinct = float(sum(known)) if known else own
-    sectors = first_touches(accesses)
+    sectors = first_touches(accesses).get(name, 0.0)
     if counts.blocks_run > 1 and own > 0 and distinct > 0:
         shared = min(1.0, max(0.0, (own / distinct - 1) / (counts.blocks_run - 1)))
         sectors = max(1.0, sectors) ** (1 - shared) * distinct**shared
-    sectors = max(1.0, min(sectors, sizes.get(name, 1 << 62) / SECTOR))
-    return lanes / sectors
+    return max(1.0, min(sectors, sizes.get(name, 1 << 62) / SECTOR))
 
 
 def code_metrics(code: MachineCode, executions: Sequence[float]) -> dict[str, float]:

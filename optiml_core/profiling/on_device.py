@@ -48,13 +48,23 @@ def profile_on_device(
     )
 
 
-def sample_blocks(total: int, count: int) -> tuple[int, ...]:
-    """At most ``count`` block numbers: the first, the last, and others evenly between them."""
+def sample_blocks(grid: tuple[int, int, int], count: int) -> tuple[int, ...]:
+    """At most ``count`` linear block numbers of a grid.
+
+    One in the middle, its neighbours in x and in y (they show what blocks share), the first, the last, and
+    others evenly between them.
+    """
+    total = grid[0] * grid[1] * grid[2]
     if total <= count:
         return tuple(range(total))
-    if count == 1:
-        return (total // 2,)
-    return tuple(sorted({round(i * (total - 1) / (count - 1)) for i in range(count)}))
+    middle = total // 2
+    chosen = [middle]
+    wanted = [middle + 1, middle + grid[0] if grid[1] > 1 else middle + 2, total - 1, 0]
+    wanted += [round(i * (total - 1) / max(1, count - 1)) for i in range(1, count - 1)]
+    for block in wanted:
+        if len(chosen) < count and 0 <= block < total and block not in chosen:
+            chosen.append(block)
+    return tuple(sorted(chosen))
 
 
 def sample_counts(device: Device, built: Built, launch: Launch) -> SampledCounts | Failure:
@@ -66,14 +76,14 @@ def sample_counts(device: Device, built: Built, launch: Launch) -> SampledCounts
         return made
     contents = Contents(made)
     total = total_blocks(launch)
-    first = _run(device, built, launch, contents, sample_blocks(total, 1))
+    first = _run(device, built, launch, contents, sample_blocks(launch.grid, 1))
     if isinstance(first, Failure):
         return first
     cost = max(1.0, first.metrics.get("accesses", 0.0))
     affordable = int(min(MOST_BLOCKS, total, SAMPLE_ACCESSES // cost))
     if affordable <= 1:
         return SampledCounts(first.accesses, first.metrics, 1)
-    blocks = sample_blocks(total, affordable)
+    blocks = sample_blocks(launch.grid, affordable)
     several = _run(device, built, launch, contents, blocks)
     if isinstance(several, Failure):
         return several

@@ -17,12 +17,21 @@ from optiml_core.toolchain import GpuFacts
 
 # What a long copy reaches of the data sheet's bandwidth: 4.3 of 4.8 TB/s on an H200.
 DRAM_EFFICIENCY = 0.9
-# A store takes a sector's slot and the look-up that merges it.
-L2_WRITE_COST = 1.3
-# Cycles between atomics on one address at L2, and lanes that a slice serves a cycle; ours.
-SAME_ADDRESS_CYCLES = 2.0
+# What L2 delivers of its slices' width when all multiprocessors read: 5.5 of 10.1 TB/s.
+L2_EFFICIENCY = 0.55
+# A stored sector, and a stored line however few of its sectors, against a sector that is read.
+L2_WRITE_SECTOR_COST = 1.55
+L2_WRITE_LINE_COST = 2.9
+# An L2 slice is 64 bytes a cycle wide, takes an atomic every 1.5 cycles, and neighbours of 512 bytes share one.
+L2_SLICE_BYTES_PER_CYCLE = 64.0
+ATOMIC_CYCLES = 1.5
+ATOMIC_INTERLEAVE_BYTES = 512.0
+# Blocks that the whole chip starts a cycle.
+BLOCKS_PER_CYCLE = 0.81
 # Resources overlap, but not perfectly: two that need the same time need about 1.2 times it together.
 OVERLAP_NORM = 4.0
+# How much later the last of twice as many warps is.
+WARP_SPREAD = 0.05
 # Placing a block on a multiprocessor, loading its constants and parameters, and clearing it away.
 BLOCK_START_CYCLES = 350.0
 
@@ -70,16 +79,28 @@ def resource_times(metrics: Mapping[str, float], gpu: GpuFacts) -> dict[str, flo
     if "l1" in times and "shared" in times:
         # One data path serves both.
         times["l1"] += times["shared"]
-    l2 = metrics.get("l2_read_bytes", 0.0) + L2_WRITE_COST * metrics.get("l2_write_bytes", 0.0)
-    if l2:
-        times["l2"] = l2 / gpu.l2_bandwidth
+    stored = max(
+        L2_WRITE_SECTOR_COST * metrics.get("l2_write_bytes", 0.0),
+        L2_WRITE_LINE_COST * 32.0 * metrics.get("l2_write_lines", 0.0),
+    )
+    if l2 := metrics.get("l2_read_bytes", 0.0) + stored:
+        times["l2"] = l2 / (L2_EFFICIENCY * gpu.l2_bandwidth)
     if dram := metrics.get("dram_bytes", 0.0):
         times["dram"] = dram / (DRAM_EFFICIENCY * gpu.dram_bandwidth)
-    if hot := metrics.get("hottest_address_atomics", 0.0):
-        times["atomic"] = hot * SAME_ADDRESS_CYCLES / gpu.clock
+    if atomics := metrics.get("atomic_sectors", 0.0):
+        slices = gpu.l2_bandwidth / gpu.clock / L2_SLICE_BYTES_PER_CYCLE
+        reached = min(slices, max(1.0, metrics.get("atomic_bytes", 0.0) / ATOMIC_INTERLEAVE_BYTES))
+        times["atomic"] = atomics * ATOMIC_CYCLES / reached / gpu.clock
+    if blocks:
+        times["block-start"] = blocks / (BLOCKS_PER_CYCLE * gpu.clock)
     if cycles := metrics.get("warp_cycles", 0.0):
         resident = max(1.0, metrics.get("resident_blocks", 1.0)) * gpu.multiprocessors
-        times["latency"] = rounds(blocks, resident) * (cycles + BLOCK_START_CYCLES) / gpu.clock
+        warps_per_block = metrics.get("warps", blocks) / max(1.0, blocks)
+        # A block's place becomes free when the last of its warps has got its data.
+        spread = 1.0 + WARP_SPREAD * math.log2(max(1.0, warps_per_block))
+        in_rounds = rounds(blocks, resident) * (metrics.get("block_cycles", cycles) * spread + BLOCK_START_CYCLES)
+        longest = metrics.get("longest_warp_cycles", cycles) + BLOCK_START_CYCLES
+        times["latency"] = max(in_rounds, longest) / gpu.clock
     return times
 
 

@@ -25,6 +25,9 @@ from optiml_core.toolchain import GpuFacts
 L1_CYCLES = 40.0
 SHARED_CYCLES = 29.0
 SHARED_ATOMIC_CYCLES = 60.0  # A read, an operation and a write in shared memory; ours.
+# Latencies under load against those of a single chain of loads, which the GPU table has.
+LOADED_L2 = 1.2
+LOADED_DRAM = 1.7
 REPEATS = 3  # Iterations after which a loop's schedule repeats itself.
 
 
@@ -41,11 +44,14 @@ class LineMemory:
 @frozen
 class WarpTime:
     """``cycles`` of an average warp from start to end, alone on its scheduler; ``issued`` instructions.
+    ``block_cycles`` of the longest warp of a block, ``launch_cycles`` of the longest of the launch.
 
     ``line_stalls``: waiting cycles an average warp, by line. ``line_issued``: instructions by line.
     """
 
     cycles: float
+    block_cycles: float
+    launch_cycles: float
     issued: float
     line_stalls: Mapping[int, float] = field(factory=dict)
     line_issued: Mapping[int, float] = field(factory=dict)
@@ -81,14 +87,20 @@ def warp_time(
     warps: float,
     memory: Mapping[AccessKey, LineMemory],
     gpu: GpuFacts,
+    skew: tuple[float, float] = (1.0, 1.0),
 ) -> WarpTime:
-    """Sums the schedules of all loop bodies and of the straight code, each times its executions a warp."""
+    """Sums the schedules of all loop bodies and of the straight code, each times its executions a warp.
+
+    ``skew``: requests of the longest warp of a block, and of the launch, over the average warp's. It
+    lengthens loops; code outside of loops runs once at most.
+    """
     levels = (
         _costs(memory, gpu, slowest=1),
         _costs(memory, gpu, slowest=2),
         _costs(memory, gpu, slowest=3),
     )
     total, issued = 0.0, 0.0
+    longest = [0.0, 0.0]
     stalls: dict[int, float] = {}
     lines: dict[int, float] = {}
     for blocks, count, loops in _regions(code, executions):
@@ -98,12 +110,14 @@ def warp_time(
         each = count / warps
         cycles, body_stalls = _region_cycles(body, levels, memory, gpu, REPEATS if loops else 1)
         total += each * cycles
+        for position, factor in enumerate(skew):
+            longest[position] += (each * factor if loops else min(max(each, 1.0), each * factor)) * cycles
         issued += each * len(body)
         for line, waited in body_stalls.items():
             stalls[line] = stalls.get(line, 0.0) + each * waited
         for instruction in body:
             lines[instruction.line] = lines.get(instruction.line, 0.0) + each
-    return WarpTime(total, issued, stalls, lines)
+    return WarpTime(total, longest[0], longest[1], issued, stalls, lines)
 
 
 def _regions(code: MachineCode, executions: Sequence[float]) -> list[tuple[tuple[int, ...], float, bool]]:
@@ -131,7 +145,13 @@ def _key(instruction: Instruction) -> AccessKey:
 def _costs(
     memory: Mapping[AccessKey, LineMemory], gpu: GpuFacts, slowest: int
 ) -> tuple[int, Mapping[AccessKey, LineMemory], float, float]:
-    return slowest, memory, gpu.l2_latency * gpu.clock, gpu.dram_latency * gpu.clock
+    l2, dram = latencies(gpu)
+    return slowest, memory, l2, dram
+
+
+def latencies(gpu: GpuFacts) -> tuple[float, float]:
+    """Cycles until a load that L2, that DRAM serves has arrived."""
+    return LOADED_L2 * gpu.l2_latency * gpu.clock, LOADED_DRAM * gpu.dram_latency * gpu.clock
 
 
 def memory_cost(
@@ -167,7 +187,7 @@ def _region_cycles(
 ) -> tuple[float, dict[int, float]]:
     """Expected cycles of one execution, and the stalls by line."""
     runs = [schedule(body, partial(memory_cost, level=level), repeats) for level in levels]
-    l2_cycles, dram_cycles = gpu.l2_latency * gpu.clock, gpu.dram_latency * gpu.clock
+    l2_cycles, dram_cycles = latencies(gpu)
     misses = [0.0, 0.0]
     for instruction in body:
         line = memory.get(_key(instruction))

@@ -73,22 +73,27 @@ def _reached(code: MachineCode) -> set[int]:
 
 
 def _evidence(code: MachineCode, moved: Mapping[AccessKey, float]) -> dict[int, float]:
-    """Executions by block where accesses tell. A line whose accesses lie in several blocks (an unrolled
-    loop and its remainders) is given to the one that moves the most; the others then have zero."""
+    """Executions by block where accesses tell.
+
+    A line whose accesses lie in several loops (an unrolled loop and its remainders) is given to the loop that moves the
+    most an iteration; the others then have zero. Within one loop all blocks that hold the line share its bytes.
+    """
     per_block: dict[int, dict[AccessKey, float]] = {}
+    per_loop: dict[int | None, dict[AccessKey, float]] = {}
     for index, block in enumerate(code.blocks):
         for instruction in code.instructions[block.start : block.end]:
             if instruction.memory is not None and instruction.space in ("global", "shared"):
                 key: AccessKey = (instruction.line, instruction.memory, instruction.space)
-                sizes = per_block.setdefault(index, {})
-                sizes[key] = sizes.get(key, 0.0) + instruction.size
-    owner: dict[AccessKey, int] = {}
-    for key in {key for sizes in per_block.values() for key in sizes}:
-        depth = {index: _depth(code, index) for index, sizes in per_block.items() if key in sizes}
-        owner[key] = max(depth, key=lambda index: (depth[index], per_block[index][key], -index))
+                for sizes in (per_block.setdefault(index, {}), per_loop.setdefault(code.loop_of_block(index), {})):
+                    sizes[key] = sizes.get(key, 0.0) + instruction.size
+    owner: dict[AccessKey, int | None] = {}
+    for key in {key for sizes in per_loop.values() for key in sizes}:
+        candidates = [loop for loop, sizes in per_loop.items() if key in sizes]
+        owner[key] = max(candidates, key=lambda loop: (_depth(code, loop), per_loop[loop][key], -(loop or 0)))
     evidence: dict[int, float] = {}
     for index, sizes in per_block.items():
-        known = [moved[key] / size for key, size in sizes.items() if key in moved and owner[key] == index]
+        loop = code.loop_of_block(index)
+        known = [moved[key] / per_loop[loop][key] for key in sizes if key in moved and owner[key] == loop]
         if known:
             # The compiler may drop or hoist an access of a line, never add one: the largest is the surest.
             evidence[index] = max(known)
@@ -97,8 +102,7 @@ def _evidence(code: MachineCode, moved: Mapping[AccessKey, float]) -> dict[int, 
     return evidence
 
 
-def _depth(code: MachineCode, block: int) -> int:
-    loop = code.loop_of_block(block)
+def _depth(code: MachineCode, loop: int | None) -> int:
     return 0 if loop is None else code.loops[loop].depth
 
 

@@ -1,0 +1,9 @@
+// The sum is kept in the output.
+// optiml: rows = 8192, columns = 8192, a[rows * columns]: uniform(0, 1), x[columns]: uniform(0, 1), y[rows], block = 256, grid = rows / 256
+__global__ void matvec_in_memory(float* y, const float* a, const float* x, int rows, int columns) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) {
+        y[row] = 0.0f;
+        for (int c = 0; c < columns; c++) y[row] += a[row * columns + c] * x[c];
+    }
+}
