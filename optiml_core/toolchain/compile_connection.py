@@ -137,7 +137,8 @@ def _run(nvrtc: str, builtins: str | None, read: Sequence[str], started: Future[
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=scratch,
-            env={},
+            # Nothing of ours but where NVRTC may put what it precompiles.
+            env={"TMPDIR": scratch},
             close_fds=True,
         )
         theirs.close()

@@ -144,9 +144,15 @@ class CompilePool:
             precompiled = self._precompiled_header(program, connection)
             with self._running:
                 answer = connection.submit(_message(program, request.limits, precompiled)).result()
+                if precompiled and isinstance(answer, Answer) and "Catastrophic error" in answer.log:
+                    # The precompiled header could not be used, which says nothing about the program.
+                    answer = connection.submit(_message(program, request.limits, None)).result()
             if not (isinstance(answer, Failure) and answer.kind == "crash" and connection.ended.is_set()):
                 break
         if isinstance(answer, Failure):
+            # NVRTC itself crashes on some valid text (constrained templates by name): nvcc may not.
+            if answer.kind == "crash" and not self._closed and self._toolchain.path("nvcc") is not None:
+                return self.compile_with_nvcc(request)
             return answer
         if answer.result != 0 or not answer.lowered:
             failure = compile_failure(answer.log, program.messages, request.slice.dropped_includes)

@@ -7,6 +7,7 @@ same way. Comments are blanked too, so that a compiler sees as code exactly what
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -87,7 +88,7 @@ def device_slice(
     roots = {kernel.name, *_words(template_arguments)}
     for arguments in kernel.instantiations:
         roots |= _words(arguments)
-    kept, words = _reachable(files, roots)
+    kept, words = _reachable(files, roots, _other_overloads(files, unit.source, kernel))
     if not any(kernel.name in item.names for items in kept.values() for item in items):
         return Failure("bad-input", f"the kernel {kernel.qualified} was not found in {path}", file=path)
     cuda, standard, dropped = _headers(files, words)
@@ -117,7 +118,33 @@ _NAMESPACES: tuple[tuple[str, str], ...] = (
 )
 
 
-def _reachable(files: SliceFiles, roots: set[str]) -> tuple[dict[str, list[Item]], frozenset[str]]:
+def _other_overloads(files: SliceFiles, source: SourceFile, kernel: Kernel) -> set[tuple[str, int]]:
+    """Kernels of the same plain name that are other functions: they would make the name ambiguous. By file and start.
+
+    Specialisations of a template stay, and so do declarations where there is no other definition.
+    """
+    definitions: list[tuple[str, Item, bool]] = []
+    declarations: set[tuple[str, int]] = set()
+    for path, file in files.cut.items():
+        for item in file.items:
+            if item.kind != "function" or kernel.name not in item.names or "__global__" not in item.words:
+                continue
+            text = file.scan.skeleton[item.start : item.end]
+            if re.match(rb"\s*template\s*<\s*>", text) or re.search(rb"\b" + kernel.name.encode() + rb"\s*<", text):
+                continue
+            if not text.rstrip().endswith(b"}"):
+                declarations.add((path, item.start))
+                continue
+            same_file = os.path.realpath(path) == os.path.realpath(source.path)
+            wanted = same_file and item.start <= kernel.name_range.start_byte < item.end
+            definitions.append((path, item, wanted))
+    others = {(path, item.start) for path, item, wanted in definitions if not wanted}
+    return others | declarations if others and any(wanted for _, _, wanted in definitions) else set()
+
+
+def _reachable(
+    files: SliceFiles, roots: set[str], left_out: set[tuple[str, int]]
+) -> tuple[dict[str, list[Item]], frozenset[str]]:
     """By file: everything that declares a name which is needed, from the roots on; and all words that are needed."""
     declared: dict[str, list[tuple[str, Item]]] = {}
     kept: dict[str, dict[int, Item]] = {path: {} for path in files.cut}
@@ -135,7 +162,7 @@ def _reachable(files: SliceFiles, roots: set[str]) -> tuple[dict[str, list[Item]
         for item in file.items:
             if item.kind in ("open", "close", "using"):
                 kept[path][item.start] = item
-            elif item.kind in ("function", "type", "alias", "variable", "macro") and files.may_be_device(item):
+            elif (path, item.start) not in left_out and files.may_be_device(item):
                 for name in {"operator"} if item.is_operator else item.names:
                     declared.setdefault(name, []).append((path, item))
     for path in files.fragments:

@@ -258,7 +258,7 @@ def _kind_of(
     first = (_WORD_BYTES.findall(head[:64]) or [b""])[0]
     if first == b"static_assert":
         return "assert"
-    if first == b"using" or (first == b"namespace" and b"=" in head):
+    if first in (b"using", b"concept") or (first == b"namespace" and b"=" in head):
         return "using" if re.match(rb"\s*using\s+namespace\b", head) else "alias"
     if "typedef" in head_words and braces is None:
         return "alias"
@@ -298,7 +298,7 @@ def _names_of(
                 names += _WORD_BYTES.findall(body or b"")
         return _decoded(names)
     if kind == "alias":
-        using = re.match(rb"\s*(?:using|namespace)\s+([A-Za-z_]\w*)\s*=", head)
+        using = re.match(rb"\s*(?:using|namespace|concept)\s+([A-Za-z_]\w*)\s*=", head)
         if using:
             return _decoded([using[1]])
         pointers = re.findall(rb"\(\s*(?:[\w:]+\s*::\s*)?[*&]+\s*([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)?\)", head)

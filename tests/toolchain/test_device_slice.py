@@ -12,8 +12,7 @@ from optiml_core.toolchain import DeviceSlice, device_slice
 
 def slice_of(text: str, kernel: str = "k", path: str = "file.cu", **options: object) -> DeviceSlice | Failure:
     unit = parse(SourceFile(path, text.encode()))
-    found = unit.kernel(kernel)
-    assert found is not None, kernel
+    found = next(found for found in unit.kernels if found.name == kernel)
     return device_slice(unit, found, "nvrtc", **options)  # type: ignore[arg-type]
 
 
@@ -125,6 +124,15 @@ CASES: dict[str, tuple[str, str]] = {
         "__global__ void k(float* x) { do_add(x); }",
         "#define DEFINE(name, op) __device__ void do_##name(float* x) { x[0] op 1; }\nDEFINE(add, +=)\n\n"
         "__global__ void k(float* x) { do_add(x); }",
+    ),
+    "another kernel of the same name goes, a specialisation stays": (
+        "__global__ void k(float* x);\n__global__ void k(float* x) {}\n__global__ void k(int* x) {}\n"
+        "template <class T> __global__ void k(T** x) {}",
+        "\n__global__ void k(float* x) {}\n\n",
+    ),
+    "a specialisation of the kernel stays": (
+        "template <class T> __global__ void k(T* x) {}\ntemplate <> __global__ void k<float>(float* x) {}",
+        "template <class T> __global__ void k(T* x) {}\ntemplate <> __global__ void k<float>(float* x) {}",
     ),
     "a macro call without semicolon does not swallow what follows": (
         f"CHECK_HOST(int)\nREGISTER(foo, bar)\n{KERNEL}",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import struct
@@ -30,6 +31,7 @@ else:
 
 _LARGEST_ANSWER = LARGEST_CUBIN + 4 * LARGEST_LOG
 _LARGEST_PCH = 1 << 30
+_LARGEST_TEMPORARY = 16 << 20
 _CREATE_PCH = "-create-pch="
 
 
@@ -88,12 +90,12 @@ def _serve(control: socket.socket, nvrtc: Nvrtc, configuration: dict[str, Any]) 
             if not data or len(job.answer) > _LARGEST_ANSWER:
                 selector.unregister(job.pipe)
                 del jobs[job.pipe]
-                _finish(control, job, "" if not data else "too much output")
+                _finish(control, configuration, job, "" if not data else "too much output")
         now = time.monotonic()
         for job in [job for job in jobs.values() if job.deadline <= now]:
             selector.unregister(job.pipe)
             del jobs[job.pipe]
-            _finish(control, job, "timeout")
+            _finish(control, configuration, job, "timeout")
 
 
 def _start(control: socket.socket, nvrtc: Nvrtc, configuration: dict[str, Any], request: dict[str, Any]) -> _Job:
@@ -112,12 +114,21 @@ def _start(control: socket.socket, nvrtc: Nvrtc, configuration: dict[str, Any], 
     return _Job(request["number"], process, reading, request["seconds"], request["cpu_seconds"])
 
 
+def _own_folder(configuration: dict[str, Any], process: int) -> str:
+    return os.path.join(configuration["scratch"], f"child-{process}")
+
+
 def _compile(nvrtc: Nvrtc, configuration: dict[str, Any], request: dict[str, Any], writing: int) -> None:
     makes_header = any(option.startswith(_CREATE_PCH) for option in request["options"])
-    # Only the child that precompiles NVIDIA's and our own headers may write: a candidate cannot touch what others read.
-    limit(request["cpu_seconds"], request["memory"], _LARGEST_PCH if makes_header else 0)
+    own = _own_folder(configuration, os.getpid())
+    os.mkdir(own, 0o700)
+    # NVRTC opens a temporary file when it works with precompiled headers.
+    os.putenv("TMPDIR", own)
+    limit(request["cpu_seconds"], request["memory"], _LARGEST_PCH if makes_header else _LARGEST_TEMPORARY)
+    # Only the child that precompiles NVIDIA's and our own headers may write beside: a candidate cannot touch what the
+    # next one reads.
     if not makes_header:
-        confine(read=[*configuration["read"], configuration["scratch"]])
+        confine(read=[*configuration["read"], configuration["scratch"]], write=[own])
     began = time.monotonic()
     result, log, cubin, lowered = nvrtc.compile(
         request["source"].encode("utf-8", "surrogateescape"),
@@ -140,11 +151,12 @@ def _compile(nvrtc: Nvrtc, configuration: dict[str, Any], request: dict[str, Any
     os._exit(0)
 
 
-def _finish(control: socket.socket, job: _Job, ended: str) -> None:
+def _finish(control: socket.socket, configuration: dict[str, Any], job: _Job, ended: str) -> None:
     os.close(job.pipe)
     if ended:
         os.kill(job.process, signal.SIGKILL)
     _, status, used = os.wait4(job.process, 0)
+    shutil.rmtree(_own_folder(configuration, job.process), ignore_errors=True)
     if not ended and os.WIFSIGNALED(status):
         spent = used.ru_utime + used.ru_stime
         ended = "timeout" if spent > 0.9 * job.cpu_seconds else f"signal {os.WTERMSIG(status)}"
