@@ -62,6 +62,7 @@ class OriginalRuns:
         self._built: dict[tuple[tuple[str, ...], bool], Built | Failure] = {}
         self._roles: dict[int, Roles] = {}
         self._references: dict[Point, Reference | Dropped] = {}
+        self._well_defined: dict[Point, bool] = {}
 
     # ------------------------------------------------------------------------------ launches
 
@@ -220,6 +221,11 @@ class OriginalRuns:
         True if it computes the same bits as on separate buffers of the same contents, whatever the schedule, and
         adds no fault: then a caller may rely on it.
         """
+        if point not in self._well_defined:
+            self._well_defined[point] = self._is_well_defined(point)
+        return self._well_defined[point]
+
+    def _is_well_defined(self, point: Point) -> bool:
         shared, apart = self.reference(point), self.reference(evolve(point, aliases=()))
         prepared = self.prepare(point)
         if isinstance(shared, Dropped) or isinstance(apart, Dropped) or isinstance(prepared, Failure):

@@ -214,7 +214,7 @@ def run_shifted(on: OnTrial) -> Covered | Problem:
         return Covered("opted out with --allow aligned", not_run=True)
     if _proven(on):
         return Covered("every launch of this program passes whole allocations, which are aligned")
-    ran, problem = _run_points(on, shifted(on.oracle.quick_points()))
+    ran, problem = _run_points(on, shifted(on.oracle.quick_points(), on.oracle.plan.shapes))
     if problem is not None:
         return Problem("base addresses", f"{problem.detail} (opt in with --allow aligned)", problem.equivalent)
     return _covered_points(ran, "the original itself needs aligned addresses")

@@ -1,0 +1,285 @@
+"""Verdicts over scripted results: what is refused, what could not be told, what is dropped and said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from optiml_core.device.protocol import Fault
+from optiml_core.records import Failure, Variant, Verdict
+from optiml_core.verification import Verifier, verify
+from tests.verification.proof import workload_of
+from tests.verification.scripted_device import Behaviour, ScriptedDevice
+
+TEXT = """// optiml: n = 1000, a = 2, x[n]: normal, y[n]
+// optiml: block = 64, grid = ceil_div(n, 64)
+__global__ void f(const float* x, float* y, int n, float a) { /* behaviour: WORD */ y[0] = a * x[0]; }
+"""
+
+
+def variant(word: str) -> Variant:
+    return Variant("f.cu", TEXT.replace("WORD", word).encode(), "f")
+
+
+def scalar(launch, name: str):
+    return next(one.value for one in launch.arguments if one.name == name)
+
+
+def right(b, launch, options):
+    with np.errstate(invalid="ignore"):
+        b["y"][...] = b["x"] * scalar(launch, "a")
+
+
+def judged(
+    candidate: Behaviour, original: Behaviour = right, level: str = "full", can_widen: bool = True, **options
+) -> Verdict:
+    device = ScriptedDevice({"original": original, "candidate": candidate}, can_widen)
+    workload = workload_of(TEXT.replace("WORD", "original"), "f")
+    return verify(variant("original"), variant("candidate"), workload, device, level, **options)
+
+
+def failed(verdict: Verdict) -> list[str]:
+    return [check.name for check in verdict.checks if check.result == "failed"]
+
+
+def stale():
+    """Remembers the first output it computed for each size."""
+    known: dict[int, np.ndarray] = {}
+
+    def run(b, launch, options):
+        right(b, launch, options)
+        b["y"][...] = known.setdefault(b["y"].size, b["y"].copy())
+
+    return run
+
+
+def counted(change, when):
+    """Right but for ``change`` in the runs for which ``when(number of the run)`` holds."""
+    number = 0
+
+    def run(b, launch, options):
+        nonlocal number
+        number += 1
+        right(b, launch, options)
+        if when(number):
+            change(b)
+
+    return run
+
+
+def then(change):
+    def run(b, launch, options):
+        right(b, launch, options)
+        return change(b, launch, options)
+
+    return run
+
+
+def spoil_input(b, launch, options):
+    b["x"][0] += 1
+
+
+def depends_on_poison(b, launch, options):
+    b["y"][-1] += np.float32(options.poison)
+
+
+def depends_on_schedule(b, launch, options):
+    b["y"][-1] *= np.float32(1 + options.schedule * 2.0**-22)
+
+
+def race(b, launch, options):
+    return [Fault("race", 3, "two threads write", buffer="y")]
+
+
+def off_by_a_thousandth(b, launch, options):
+    b["y"][...] *= np.float32(1.001)
+
+
+def overflow(b, launch, options):
+    b["y"][:1] = np.inf
+
+
+WRONG = {
+    "error budget": then(off_by_a_thousandth),
+    "inputs unchanged": then(spoil_input),
+    "poison": then(depends_on_poison),
+    "determinism": then(depends_on_schedule),
+    "faults": then(race),
+    "non-finite values": then(overflow),
+    "runs": lambda b, launch, options: Failure("timeout", "took too long"),
+}
+
+
+@pytest.mark.parametrize("check", WRONG)
+def test_each_rule_refuses(check: str) -> None:
+    verdict = judged(WRONG[check])
+    assert verdict.equivalent is False
+    assert check in failed(verdict)
+    assert verdict.reason.startswith(check)
+
+
+def test_the_right_candidate_passes_with_every_check_named() -> None:
+    verdict = judged(right)
+    assert verdict.equivalent is True
+    assert failed(verdict) == []
+    assert len({check.name for check in verdict.checks}) == len(verdict.checks) >= 20
+    assert verdict.not_checked
+
+
+def test_a_rounding_difference_passes_and_is_shown() -> None:
+    def rounded(b, launch, options):
+        right(b, launch, options)
+        if b["y"].dtype == np.float32:
+            b["y"][...] = np.where(np.isfinite(b["y"]), np.nextafter(b["y"], np.float32(np.inf)), b["y"])
+
+    verdict = judged(rounded)
+    assert verdict.equivalent is True
+    detail = next(check.detail for check in verdict.checks if check.name == "error budget")
+    assert "1 units in the last place" in detail
+
+
+def test_cached_outputs_are_seen() -> None:
+    assert judged(stale()).equivalent is False
+
+
+def test_a_repeated_launch_must_compute_the_same() -> None:
+    device_runs = counted(lambda b: b["y"].__imul__(np.float32(1 + 2.0**-22)), lambda number: number > 10**9)
+    assert judged(device_runs).equivalent is True
+    total = ScriptedDevice({"original": right, "candidate": right})
+    workload = workload_of(TEXT.replace("WORD", "original"), "f")
+    verify(variant("original"), variant("candidate"), workload, total)
+    last = sum(word == "candidate" for word, _ in total.runs)
+    drifting = judged(counted(lambda b: b["y"].__imul__(np.float32(1 + 2.0**-22)), lambda number: number == last))
+    assert drifting.equivalent is False
+    assert failed(drifting) == ["relaunch"]
+
+
+def test_only_a_declared_scalar_is_right() -> None:
+    def hard_coded(b, launch, options):
+        b["y"][...] = b["x"] * 2
+
+    assert judged(hard_coded, level="quick").equivalent is True
+    verdict = judged(hard_coded)
+    assert verdict.equivalent is False
+    assert "a = " in verdict.reason
+
+
+def test_wrong_only_in_a_value_family() -> None:
+    def skips_nan(b, launch, options):
+        kept = b["y"].copy()
+        right(b, launch, options)
+        b["y"][...] = np.where(np.isnan(b["x"]), kept, b["y"])
+
+    verdict = judged(skips_nan)
+    assert verdict.equivalent is False
+    assert "infinities and NaN" in verdict.reason
+
+
+def test_nan_may_differ_with_the_opt_in() -> None:
+    def without_nan(b, launch, options):
+        right(b, launch, options)
+        b["y"][...] = np.nan_to_num(b["y"], nan=0.0, posinf=np.inf, neginf=-np.inf)
+
+    assert judged(without_nan).equivalent is False
+    assert judged(without_nan, allow=frozenset({"nan"})).equivalent is True
+    assert judged(then(overflow), allow=frozenset({"nan"})).equivalent is False
+
+
+@pytest.mark.parametrize("can_widen", [True, False])
+def test_with_and_without_a_shadow(can_widen: bool) -> None:
+    assert judged(right, can_widen=can_widen).equivalent is True
+    assert judged(WRONG["error budget"], can_widen=can_widen).equivalent is False
+    notes = judged(right, can_widen=can_widen).not_checked
+    assert any("shadow" in note for note in notes) != can_widen
+
+
+def test_an_original_out_of_bounds_everywhere_leaves_nothing_to_compare() -> None:
+    def outside(b, launch, options):
+        return [Fault("out-of-bounds", 3, "reads behind `x`")]
+
+    verdict = judged(right, outside)
+    assert verdict.equivalent is None
+    assert "no size" in verdict.reason
+    assert verdict.dropped_sizes
+
+
+def test_sizes_at_which_the_original_misbehaves_are_dropped_and_shown() -> None:
+    def needs_blocks(b, launch, options):
+        right(b, launch, options)
+        return [Fault("out-of-bounds", 3, "reads behind `x`")] if b["x"].size % 64 else None
+
+    verdict = judged(right, needs_blocks)
+    assert verdict.equivalent is True
+    assert any("out-of-bounds" in text for text in verdict.dropped_sizes)
+
+
+def test_a_nondeterministic_original_cannot_be_the_oracle() -> None:
+    random = np.random.default_rng(0)
+
+    def noisy(b, launch, options):
+        right(b, launch, options)
+        b["y"][...] += random.normal(0, 1, b["y"].size)
+
+    assert judged(right, noisy).equivalent is None
+
+
+def test_the_originals_own_race_is_the_baseline() -> None:
+    assert judged(then(race), then(race)).equivalent is True
+
+    def other_race(b, launch, options):
+        return [Fault("race", 3, "two threads write", buffer="x")]
+
+    assert judged(then(other_race), then(race)).equivalent is False
+
+
+def test_a_workload_on_which_everything_passes_is_refused() -> None:
+    """The original's outputs have no stable digits: a verdict would mean nothing."""
+
+    def chaotic(b, launch, options):
+        bits = b["x"].astype(np.float32).view(np.uint32)
+        b["y"][...] = (bits * np.uint32(2654435761) >> np.uint32(8)).astype(np.float32)
+
+    verdict = judged(chaotic, chaotic)
+    assert verdict.equivalent is None
+    assert verdict.reason.startswith("self-test")
+
+
+def test_a_missing_behaviour_is_a_compile_error() -> None:
+    device = ScriptedDevice({"original": right})
+    workload = workload_of(TEXT.replace("WORD", "original"), "f")
+    verdict = verify(variant("original"), variant("candidate"), workload, device)
+    assert verdict.equivalent is False
+    assert failed(verdict)[-1] == "compiles"
+    assert "line 3" in verdict.reason
+
+
+def test_what_the_device_cannot_run_could_not_be_told() -> None:
+    verdict = judged(lambda b, launch, options: Failure("unsupported", "inline PTX"))
+    assert verdict.equivalent is None
+
+
+def test_what_a_step_relies_on_stays_under_not_checked() -> None:
+    device = ScriptedDevice({"original": right, "candidate": right})
+    workload = workload_of(TEXT.replace("WORD", "original"), "f")
+    relying = evolve(variant("candidate"), not_checked=("x and y never overlap",))
+    verdict = verify(variant("original"), relying, workload, device)
+    assert "x and y never overlap" in verdict.not_checked
+
+
+def test_the_originals_runs_are_kept_across_candidates() -> None:
+    device = ScriptedDevice({"original": right, "candidate": right})
+    verifier = Verifier(variant("original"), workload_of(TEXT.replace("WORD", "original"), "f"), device)
+    verifier.verify(variant("candidate"))
+    first = len(device.runs)
+    verifier.verify(variant("candidate"))
+    later = device.runs[first:]
+    assert {word for word, _ in later} == {"candidate"}
+
+
+def test_the_quick_gate_is_two_shapes_and_says_what_it_leaves_out() -> None:
+    device = ScriptedDevice({"original": right, "candidate": right})
+    workload = workload_of(TEXT.replace("WORD", "original"), "f")
+    verdict = verify(variant("original"), variant("candidate"), workload, device, "quick")
+    assert sum(word == "candidate" for word, _ in device.runs) == 6
+    assert any(note.startswith("quick gate") for note in verdict.not_checked)
