@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 
 from optiml_core.cli.failure import CommandFailure, bad_input
+from optiml_core.device.cuda import find_gpus
 from optiml_core.records import Failure
-from optiml_core.toolchain import GpuFacts, gpu_facts
-
-DEFAULT_GPU = "H100"
+from optiml_core.toolchain import DEFAULT_GPU, GpuFacts, architecture_of, gpu_facts
 
 
 def choose_device(text: str) -> str:
@@ -21,14 +20,16 @@ def choose_device(text: str) -> str:
     raise bad_input(f"unknown device {text!r}", cure="use auto, emulator or cuda:N")
 
 
-def gpu_here() -> str | None:
-    """The name of the first usable GPU of this machine, or None."""
-    return None
+def gpu_here(index: int = 0) -> str | None:
+    """The name of GPU ``index`` of this machine if it can be used, else None."""
+    inventory = find_gpus()
+    return inventory.gpus[index].name if inventory.usable and index < len(inventory.gpus) else None
 
 
 def choose_gpu(text: str | None, flags: Sequence[str], device: str) -> GpuFacts:
     """``--gpu``, else the GPU here, else the project's ``-arch``, else H100."""
-    wanted = text or (gpu_here() if device.startswith("cuda") else None) or _architecture(flags) or DEFAULT_GPU
+    here = gpu_here(int(device[5:])) if device.startswith("cuda") else None
+    wanted = text or here or architecture_of(flags) or DEFAULT_GPU
     facts = gpu_facts(wanted)
     if isinstance(facts, Failure):
         if text is None:
@@ -36,15 +37,3 @@ def choose_gpu(text: str | None, flags: Sequence[str], device: str) -> GpuFacts:
         if isinstance(facts, Failure):
             raise CommandFailure(facts, 2)
     return facts
-
-
-def _architecture(flags: Sequence[str]) -> str | None:
-    for index, flag in enumerate(flags):
-        match = re.search(r"sm_(\d+)", flag)
-        if match and flag.startswith(("-arch", "--gpu-architecture", "-gencode", "--generate-code")):
-            return f"sm_{match[1]}"
-        if flag in ("-arch", "-gencode") and index + 1 < len(flags):
-            match = re.search(r"sm_(\d+)", flags[index + 1])
-            if match:
-                return f"sm_{match[1]}"
-    return None

@@ -10,7 +10,11 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
+from optiml_core.device.cuda import CudaDevice
+from optiml_core.device.emulator import EmulatorDevice
 from optiml_core.device.protocol import Built, Device
+from optiml_core.measurement import PairPlan
+from optiml_core.profiling.on_device import without_time
 from optiml_core.records import (
     Failure,
     Finding,
@@ -26,14 +30,16 @@ from optiml_core.records import (
 from optiml_core.rewrites import RewriteContext
 from optiml_core.search.devices import open_device
 from optiml_core.search.guardrails import is_better, regression
+from optiml_core.search.joint_verdict import JointVerifier
 from optiml_core.search.judge import Evidence, RuleJudge
 from optiml_core.search.problem import EvaluationTask, SearchProblem
 from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
 from optiml_core.search.records import Outcome, OutcomeState, Proposal
 from optiml_core.search.reward import FAILED, REFUSED, reward
 from optiml_core.search.source_evidence import source_digest
-from optiml_core.search.timing import Timing, time_variant
+from optiml_core.search.timing import FINAL_PLAN, SEARCH_PLAN, GpuTimer, Timing, predicted_timing
 from optiml_core.source import SourceFile, TranslationUnit, parse
+from optiml_core.store import Store
 from optiml_core.toolchain import discover, gpu_facts
 from optiml_core.verification import Verifier
 from optiml_core.workload import Workload, find_workload, resolve_launch
@@ -61,19 +67,32 @@ class Evaluator:
         self.workload: Workload = find_workload(self.unit, self.kernel, problem.toml)
         if problem.template_arguments is not None:
             self.workload = evolve(self.workload, template_arguments=problem.template_arguments)
-        device = open_device(problem.device, self.toolchain)
-        if isinstance(device, Failure):
-            raise ProblemError(device)
-        self.device: Device = device
+        self.emulator = EmulatorDevice()
+        self.device: Device = self.emulator
         self.launch = self._launch(LaunchChange())
-        self.verifier = Verifier(
-            problem.original, self.workload, self.device, allow=problem.allow, seed=problem.seed
-        )
+        on_emulator = self._verifier(self.emulator)
+        self.verifier: Verifier | JointVerifier = on_emulator
+        self.timer: GpuTimer | None = None
+        if problem.device != "emulator":
+            device = open_device(problem.device, self.toolchain, Store.open())
+            if isinstance(device, Failure):
+                raise ProblemError(device)
+            assert isinstance(device, CudaDevice)
+            state = device.state()
+            target = self.gpu.name if isinstance(state, Failure) else state.name
+            self.device = device
+            self.verifier = JointVerifier(on_emulator, self._verifier(device))
+            self.timer = GpuTimer(problem.original, self.workload, device, target, problem.seed)
         self.judge = RuleJudge()
         self._original_timing: Timing | None = None
 
+    def _verifier(self, device: Device) -> Verifier:
+        problem = self.problem
+        return Verifier(problem.original, self.workload, device, allow=problem.allow, seed=problem.seed)
+
     def close(self) -> None:
         self.device.close()
+        self.emulator.close()
 
     # ----------------------------------------------------------------------------- the original
 
@@ -111,13 +130,28 @@ class Evaluator:
 
     def _timing_of_original(self) -> Timing | Failure:
         if self._original_timing is None:
-            timing = time_variant(
-                self.problem.original, None, self.workload, self.device, self.gpu, self.toolchain, self.problem.profile
-            )
+            timing = self._time(self.problem.original, None, SEARCH_PLAN)
             if isinstance(timing, Failure):
                 return timing
             self._original_timing = timing
         return self._original_timing
+
+    def _time(self, variant: Variant, original: Timing | None, plan: PairPlan) -> Timing | Failure:
+        """Predicted on the emulator; with a GPU measured, the emulator's counts being kept as evidence."""
+        predicted = predicted_timing(variant, original, self.workload, self.emulator, self.gpu, self.toolchain)
+        if self.timer is None:
+            return predicted
+        # A kernel that the emulator cannot run is timed all the same; it only has no counters then.
+        counted = None if isinstance(predicted, Failure) else predicted
+        profile = without_time(counted.profile) if counted is not None and counted.profile is not None else None
+        roofline = counted.roofline if counted is not None else None
+        floor = original.roofline.floor if original is not None and original.roofline is not None else 0.0
+        measured = self.timer.measure(variant, plan, floor)
+        if isinstance(measured, Failure):
+            return measured
+        if roofline is not None:
+            roofline = evolve(roofline, fraction=min(1.0, roofline.floor / measured.time))
+        return Timing(profile, measured, roofline)
 
     # -------------------------------------------------------------------------------- one node
 
@@ -173,9 +207,7 @@ class Evaluator:
         original = self._timing_of_original()
         if isinstance(original, Failure):
             return Outcome("failed", original.message, FAILED, variant, key, verdict, failure=original)
-        timing = time_variant(
-            variant, original, self.workload, self.device, self.gpu, self.toolchain, self.problem.profile
-        )
+        timing = self._time(variant, original, SEARCH_PLAN)
         if isinstance(timing, Failure):
             return Outcome("failed", timing.message, FAILED, variant, key, verdict, failure=timing)
         measurement = timing.measurement
@@ -230,9 +262,7 @@ class Evaluator:
         original = self._timing_of_original()
         if isinstance(original, Failure):
             return evolve(outcome, state="failed", reason=original.message, failure=original)
-        timing = time_variant(
-            outcome.variant, original, self.workload, self.device, self.gpu, self.toolchain, "none"
-        )
+        timing = self._time(outcome.variant, original, FINAL_PLAN)
         if isinstance(timing, Failure):
             return evolve(outcome, state="failed", reason=timing.message, failure=timing)
         state: OutcomeState = "better" if is_better(timing.measurement) else "not-better"

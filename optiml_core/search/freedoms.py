@@ -5,11 +5,12 @@ from __future__ import annotations
 FREEDOMS: dict[str, str] = {
     "fast-math": "approximate intrinsics that the original does not use",
     "tf32": "the tensor cores' 19-bit float format for float32 products",
-    "narrow": "arithmetic in a narrower type than the original's",
+    "narrower": "arithmetic in a narrower type than the original's",
     "no-alias": "no two pointer arguments overlap, in every caller",
+    "launch": "other programs that launch the kernel will be changed to the new launch by hand",
     "aligned": "pointer arguments are aligned for vector access, in every caller",
     "nan": "NaN and infinities need not come out in place and kind",
-    "non-deterministic": "results may differ from run to run within the error budget",
+    "nondeterminism": "results may differ from run to run within the error budget",
 }
 
 

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,8 @@ class CudaDevice:
         self._sessions: dict[tuple[str, int], str] = {}
         self._session_contents: dict[str, Contents] = {}
         self._lock: contextlib.ExitStack | None = None
+        self._holders = 0
+        self._seen_restarts = 0
 
     @property
     def name(self) -> str:
@@ -118,7 +120,10 @@ class CudaDevice:
         )
         if sum(item.data.nbytes + 2 * options.guard for item in laid.buffers) > options.memory:
             return Failure("out-of-memory", f"the launch's buffers exceed {options.memory} bytes")
-        answer = self._worker.ask(request, options.seconds + 5.0, image)
+        with self.exclusive() as held:
+            if isinstance(held, Failure):
+                return held
+            answer = self._worker.ask(request, options.seconds + 5.0, image)
         if isinstance(answer, Failure):
             if answer.kind == "sticky-error":
                 return RunResult({}, (Fault("sticky-error", None, answer.message),), True)
@@ -151,9 +156,6 @@ class CudaDevice:
         image = self._images.get(built.token)
         if image is None:
             return Failure("bad-input", "this variant was built by another device")
-        failure = self._take_lock()
-        if failure is not None:
-            return failure
         laid = lay_out(launch, contents)
         session = next((name for name, known in self._session_contents.items() if known is contents), "")
         fresh = not session or self._worker_restarted()
@@ -170,7 +172,10 @@ class CudaDevice:
             repetitions,
             flush,
         )
-        answer = self._worker.ask(request, TIMING_SECONDS, image)
+        with self.exclusive() as held:
+            if isinstance(held, Failure):
+                return held
+            answer = self._worker.ask(request, TIMING_SECONDS, image)
         if isinstance(answer, Failure):
             self._session_contents = {}
             return answer
@@ -183,22 +188,35 @@ class CudaDevice:
 
     def _worker_restarted(self) -> bool:
         restarts = self._worker.restarts
-        changed = getattr(self, "_seen_restarts", 0) != restarts
+        changed = self._seen_restarts != restarts
         self._seen_restarts = restarts
         return changed
 
-    def _take_lock(self) -> Failure | None:
-        if self._lock is not None:
-            return None
-        state = self.state()
-        if isinstance(state, Failure):
-            return state
-        stack = contextlib.ExitStack()
-        if not stack.enter_context(gpu_lock(state.uuid or f"{state.name}-{self._index}")):
-            stack.close()
-            return Failure("no-device", f"another search is timing on {state.name}", cure="wait for it, or stop it")
-        self._lock = stack
-        return None
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[Failure | None]:
+        """Holds the GPU against other processes of ours; may be nested. A comparison holds it from first to last.
+
+        Yields a Failure where the GPU cannot be opened or somebody else keeps it.
+        """
+        if self._holders == 0:
+            state = self.state()
+            if isinstance(state, Failure):
+                yield state
+                return
+            stack = contextlib.ExitStack()
+            if not stack.enter_context(gpu_lock(state.uuid or f"{state.name}-{self._index}")):
+                stack.close()
+                yield Failure("no-device", f"another search is timing on {state.name}", cure="wait for it or stop it")
+                return
+            self._lock = stack
+        self._holders += 1
+        try:
+            yield None
+        finally:
+            self._holders -= 1
+            if self._holders == 0 and self._lock is not None:
+                self._lock.close()
+                self._lock = None
 
     def close(self) -> None:
         """Ends the worker and gives the GPU's lock back."""

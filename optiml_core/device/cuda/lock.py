@@ -12,7 +12,9 @@ from pathlib import Path
 
 import platformdirs
 
-POLL_SECONDS = 0.2
+SHORT_POLL_SECONDS = 0.002  # operations of a search that shares the GPU take milliseconds
+POLL_SECONDS = 0.05
+SHORT_POLLS = 500
 
 
 def lock_path(uuid: str) -> Path:
@@ -27,25 +29,25 @@ def gpu_lock(
 ) -> Iterator[bool]:
     """Holds the GPU's lock; False if somebody else kept it for ``seconds``. Ends with the process, however it ends.
 
-    ``waiting`` is called once if the lock is not free at once.
+    ``waiting`` is called once if the lock is not free within about a second.
     """
     path = lock_path(uuid)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline, told = time.monotonic() + seconds, False
+        deadline, polls = time.monotonic() + seconds, 0
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not told:
-                    told = True
+                if polls == SHORT_POLLS:
                     waiting()
                 if time.monotonic() > deadline:
                     yield False
                     return
-                time.sleep(POLL_SECONDS)
+                time.sleep(SHORT_POLL_SECONDS if polls < SHORT_POLLS else POLL_SECONDS)
+                polls += 1
         yield True
     finally:
         os.close(descriptor)
