@@ -261,6 +261,8 @@ def line_metrics(
         add(line, "warp_instructions", count * warps)
     for line, cycles in timing.line_stalls.items():
         add(line, "stall_cycles", cycles * warps)
+    for (line, unit), count in timing.line_units.items():
+        add(line, "local_memory_lines" if unit == "local" else f"{unit}_warp_instructions", count * warps)
     for site in sites:
         line = site.counts.line
         add(line, "sectors", site.counts.sectors)

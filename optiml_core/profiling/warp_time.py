@@ -46,7 +46,8 @@ class WarpTime:
     """``cycles`` of an average warp from start to end, alone on its scheduler; ``issued`` instructions.
     ``block_cycles`` of the longest warp of a block, ``launch_cycles`` of the longest of the launch.
 
-    ``line_stalls``: waiting cycles an average warp, by line. ``line_issued``: instructions by line.
+    ``line_stalls``: waiting cycles of an average warp, by line. ``line_issued``: its instructions by line;
+    ``line_units``: those of pipes that findings ask for, by line and pipe ("local" for spills, in 4-byte words).
     """
 
     cycles: float
@@ -55,6 +56,7 @@ class WarpTime:
     issued: float
     line_stalls: Mapping[int, float] = field(factory=dict)
     line_issued: Mapping[int, float] = field(factory=dict)
+    line_units: Mapping[tuple[int, str], float] = field(factory=dict)
 
 
 def memory_by_line(sites: Sequence[SiteTraffic], accesses: Sequence[AccessCounts]) -> dict[AccessKey, LineMemory]:
@@ -103,6 +105,7 @@ def warp_time(
     longest = [0.0, 0.0]
     stalls: dict[int, float] = {}
     lines: dict[int, float] = {}
+    units: dict[tuple[int, str], float] = {}
     for blocks, count, loops in _regions(code, executions):
         body = [code.instructions[i] for b in blocks for i in range(code.blocks[b].start, code.blocks[b].end)]
         if not body or count <= 0:
@@ -117,7 +120,13 @@ def warp_time(
             stalls[line] = stalls.get(line, 0.0) + each * waited
         for instruction in body:
             lines[instruction.line] = lines.get(instruction.line, 0.0) + each
-    return WarpTime(total, longest[0], longest[1], issued, stalls, lines)
+            if instruction.unit in ("fp64", "barrier"):
+                key = (instruction.line, instruction.unit)
+                units[key] = units.get(key, 0.0) + each
+            elif instruction.space == "local":
+                words = (instruction.line, "local")
+                units[words] = units.get(words, 0.0) + each * max(1.0, instruction.size / 4)
+    return WarpTime(total, longest[0], longest[1], issued, stalls, lines, units)
 
 
 def _regions(code: MachineCode, executions: Sequence[float]) -> list[tuple[tuple[int, ...], float, bool]]:

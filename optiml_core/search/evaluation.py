@@ -14,7 +14,7 @@ from optiml_core.device.cuda import CudaDevice
 from optiml_core.device.emulator import EmulatorDevice
 from optiml_core.device.protocol import Built, Device
 from optiml_core.measurement import PairPlan
-from optiml_core.profiling.on_device import without_time
+from optiml_core.profiling import without_time
 from optiml_core.records import (
     Failure,
     Finding,

@@ -8,6 +8,7 @@ from optiml_core.profiling.findings.context import FindingContext, in_line
 from optiml_core.records import Finding
 
 KIND = "accidental-double"
+MOST_SHORTENED = 0.6  # of a line's instructions; ours, from tanh
 _LITERAL = re.compile(rb"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?(?![\w.])")
 _SPACE_OUT = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 
@@ -39,10 +40,14 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
         if doubles:
             metrics = context.metrics
             conversions = metrics.get("conversion_warp_instructions", 0.0)
+            # A double function is several times as long as its float twin, and not only in the fp64 pipe.
+            all_here = context.line_metric(line, "warp_instructions")
+            fewer = min(MOST_SHORTENED * all_here, 2.0 * at_line)
             gain = context.gain_if(
                 {
                     "fp64_warp_instructions": max(0.0, doubles - at_line),
                     "conversion_warp_instructions": max(0.0, conversions - at_line),
+                    "warp_instructions": max(0.0, metrics.get("warp_instructions", 0.0) - fewer),
                     "fp32_warp_instructions": metrics.get("fp32_warp_instructions", 0.0) + at_line,
                 }
             )

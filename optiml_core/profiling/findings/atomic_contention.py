@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from optiml_core.profiling.findings.context import FindingContext, in_line, without_duplicates
 from optiml_core.profiling.findings.places import access_range
+from optiml_core.profiling.traffic import SECTOR
 from optiml_core.records import Finding
 
 KIND = "atomic-contention"
@@ -23,8 +24,10 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
             continue
         hottest = metrics.get("hottest_address_atomics", 0.0)
         if is_global:
-            kept = hottest / max(1.0, access.lanes / max(1.0, metrics.get("blocks", 1.0)))
-            changes = {"hottest_address_atomics": min(hottest, kept)}
+            # As if each block added up its own and then updated every touched sector once.
+            sectors = metrics.get("atomic_sectors", 0.0)
+            kept = metrics.get("blocks", 1.0) * metrics.get("atomic_bytes", 0.0) / SECTOR
+            changes = {"atomic_sectors": min(sectors, kept)}
             message = f"{access.lanes:,} atomic updates go to few addresses, about {hottest:,.0f} to the hottest"
             rewrites = ("privatize-atomics", "shuffle-reduction")
         else:

@@ -32,7 +32,7 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
     if match is None:
         return ()
     place = context.unit.source.range(match.start(), match.end())
-    gain = context.gain_if({"warp_cycles": cycles * (1.0 - 0.8 * share)})
+    gain = context.gain_if(context.with_shorter_warps(0.8 * share * cycles))
     message = f"{per_block:.0f} barriers a block take about {100 * share:.0f} % of a warp's time"
     evidence: dict[str, float | str] = {
         "barriers_per_block": per_block,

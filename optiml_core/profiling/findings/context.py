@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from attrs import evolve, field, frozen
 
@@ -13,6 +13,7 @@ from optiml_core.toolchain import GpuFacts, gpu_facts
 
 HIGH_GAIN = 1.5
 MEDIUM_GAIN = 1.1
+WARP_LENGTHS = ("warp_cycles", "block_cycles", "longest_warp_cycles")
 
 
 @frozen
@@ -41,6 +42,17 @@ class FindingContext:
     def accesses(self, keep: Callable[[AccessCounts], bool]) -> list[AccessCounts]:
         """Access sites inside the kernel's file that ``keep`` accepts, in the order of lines."""
         return [access for access in self.profile.accesses if access.line > 0 and keep(access)]
+
+    def with_shorter_warps(self, saved: float) -> dict[str, float]:
+        """The metrics that say how long warps live, if each were ``saved`` cycles (of the average warp's) shorter."""
+        cycles = self.metrics.get("warp_cycles", 0.0)
+        left = max(0.02, 1.0 - saved / cycles) if cycles > 0 else 1.0
+        return {name: self.metrics[name] * left for name in WARP_LENGTHS if name in self.metrics}
+
+    def stalls_of(self, lines: Iterable[int]) -> float:
+        """Cycles that an average warp waits for what these lines load."""
+        total = sum(self.line_metric(line, "stall_cycles") for line in set(lines))
+        return total / max(1.0, self.metrics.get("warps", 1.0))
 
     def gain_if(self, changes: Mapping[str, float]) -> float | None:
         """How many times faster the model is with some metrics replaced (at least 1), None without a model."""

@@ -30,9 +30,10 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
         gain = context.gain_if(
             {
                 name: metrics[name] * (1.0 - idle * here)
-                for name in ("warp_instructions", "warp_cycles", "integer_warp_instructions", "fp32_warp_instructions")
+                for name in ("warp_instructions", "integer_warp_instructions", "fp32_warp_instructions")
                 if name in metrics
             }
+            | context.with_shorter_warps(idle * here * metrics.get("warp_cycles", 0.0))
         )
         message = f"only {lanes:.1f} of {full:.0f} lanes a warp take part"
         evidence: dict[str, float | str] = {

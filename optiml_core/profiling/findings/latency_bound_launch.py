@@ -29,8 +29,9 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
     wanted = min(possible, 16.0 * gpu.multiprocessors)
     factor = max(1.0, wanted / warps)
     cycles = context.metrics.get("warp_cycles", 0.0)
-    changes = {"warp_cycles": cycles / factor, "blocks": max(blocks, min(blocks * factor, 8.0 * gpu.multiprocessors))}
-    gain = context.gain_if(changes)
+    more_blocks = max(blocks, min(blocks * factor, 8.0 * gpu.multiprocessors))
+    changes = {"blocks": more_blocks, "warps": max(warps, warps * more_blocks / blocks)}
+    gain = context.gain_if(changes | context.with_shorter_warps(cycles * (1.0 - 1.0 / factor)))
     if idle:
         message = (
             f"{blocks:.0f} blocks leave {gpu.multiprocessors - blocks:.0f} of {gpu.multiprocessors} "

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from optiml_core.profiling.findings.context import FindingContext, in_line, without_duplicates
 from optiml_core.profiling.findings.places import access_range
-from optiml_core.records import Finding
+from optiml_core.records import AccessCounts, Finding
 
 KIND = "narrow-access"
 WIDEST = 16  # bytes a lane
 MOST_WASTE = 1.3  # sectors over the ideal: the access has to be contiguous across the warp
+LEAST_GAIN = 1.02  # Nearly every kernel has narrow accesses; only those that cost something are worth a word.
 LEAST_SHARE = 0.1  # of the launch's requests
+
+
+def in_loop(context: FindingContext, access: AccessCounts) -> float:
+    """1.0 where a warp makes the access several times, so that a wider one shortens the warp; else 0.0."""
+    return float(access.requests > 2.0 * context.metrics.get("warps", 1.0))
+
+
+def wider_launch(context: FindingContext, factor: int) -> dict[str, float]:
+    """One element a thread: with wider accesses the launch needs so many blocks less, each waiting as long."""
+    metrics = context.metrics
+    once = all(a.requests <= 1.01 * metrics.get("warps", 0.0) for a in context.profile.accesses)
+    return {name: metrics[name] / factor for name in ("blocks", "warps") if name in metrics} if once else {}
 
 
 def find(context: FindingContext) -> tuple[Finding, ...]:
@@ -32,12 +45,14 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
         gain = context.gain_if(
             {
                 name: metrics[name] * (1.0 - cut)
-                for name, cut in (
-                    ("warp_instructions", overhead), ("integer_warp_instructions", overhead), ("warp_cycles", fewer),
-                )
+                for name, cut in (("warp_instructions", overhead), ("integer_warp_instructions", overhead))
                 if name in metrics
             }
-        )  # fmt: skip
+            | wider_launch(context, factor)
+            | context.with_shorter_warps(in_loop(context, access) * fewer * metrics.get("warp_cycles", 0.0))
+        )
+        if gain is not None and gain < LEAST_GAIN:
+            continue
         name = f" of `{access.buffer}`" if access.buffer else ""
         message = f"{access.kind}{name} moves {access.size} bytes a lane; {WIDEST} fit into one instruction"
         evidence: dict[str, float | str] = {

@@ -36,14 +36,13 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
         fewer = 1.0 - LEAST_REUSE / times
         own_lines = float(sum(a.lines or a.requests for a in accesses))
         own_l2 = sum(context.line_metric(line, "l2_bytes") for line in {a.line for a in accesses})
-        warps = max(1.0, metrics.get("warps", 1.0))
-        own_stalls = sum(context.line_metric(line, "stall_cycles") for line in {a.line for a in accesses}) / warps
+        own_stalls = context.stalls_of(a.line for a in accesses)
         gain = context.gain_if(
             {
                 "l1_cycles": max(0.0, metrics.get("l1_cycles", 0.0) - fewer * own_lines),
                 "l2_read_bytes": max(0.0, metrics.get("l2_read_bytes", 0.0) - fewer * own_l2),
-                "warp_cycles": max(1.0, metrics.get("warp_cycles", 0.0) - fewer * own_stalls),
             }
+            | context.with_shorter_warps(fewer * own_stalls)
         )
         message = f"each byte of `{name}` is requested {times:.0f} times"
         evidence: dict[str, float | str] = {

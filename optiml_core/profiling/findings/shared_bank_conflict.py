@@ -21,10 +21,8 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
         saved = float(access.wavefronts - access.ideal_wavefronts)
         warps = max(1.0, metrics.get("warps", 1.0))
         gain = context.gain_if(
-            {
-                "shared_cycles": max(0.0, metrics.get("shared_cycles", 0.0) - saved),
-                "warp_cycles": max(1.0, metrics.get("warp_cycles", 0.0) - saved / warps),
-            }
+            {"shared_cycles": max(0.0, metrics.get("shared_cycles", 0.0) - saved)}
+            | context.with_shorter_warps(saved / warps)
         )
         message = f"{access.kind} of shared memory takes {excess:.1f} passes where 1 would do"
         evidence: dict[str, float | str] = {

@@ -43,12 +43,15 @@ def mended(context: FindingContext, access: AccessCounts) -> dict[str, float]:
     saved_lines = lines_of(access) - max(float(access.requests), access.ideal_sectors / 4)
     total_lines = max(1.0, metrics.get("l1_cycles", 0.0))
     changes = {"l1_cycles": max(0.0, total_lines - saved_lines)}
-    level = "l2_write_bytes" if access.kind == "store" else "l2_read_bytes"
-    at_line = context.line_metric(access.line, "l2_bytes")
-    own = min(at_line, float(access.sectors * SECTOR))
-    saved_bytes = max(0.0, own - access.ideal_sectors * SECTOR)
-    changes[level] = max(0.0, metrics.get(level, 0.0) - saved_bytes)
-    warps = max(1.0, metrics.get("warps", 1.0))
-    stalls = context.line_metric(access.line, "stall_cycles") / warps
-    changes["warp_cycles"] = max(1.0, metrics.get("warp_cycles", 0.0) - stalls * (1.0 - max(ratio, 1 / 8)))
-    return changes
+    if access.kind == "store":
+        saved_bytes = float(access.sectors - access.ideal_sectors) * SECTOR
+        changes["l2_write_bytes"] = max(0.0, metrics.get("l2_write_bytes", 0.0) - saved_bytes)
+        changes["l2_write_lines"] = max(0.0, metrics.get("l2_write_lines", 0.0) - saved_lines)
+    else:
+        # What L1 kept of a sector until it was used is no traffic to save.
+        saved_bytes = max(0.0, context.line_metric(access.line, "l2_bytes") - access.ideal_sectors * SECTOR)
+        changes["l2_read_bytes"] = max(0.0, metrics.get("l2_read_bytes", 0.0) - saved_bytes)
+    # A warp that walks along its lanes' rows waits as often as it has elements; one that reads across them
+    # waits as often as it has sectors.
+    stalls = context.stalls_of([access.line]) if access.kind == "load" else 0.0
+    return changes | context.with_shorter_warps(stalls * (1.0 - max(ratio, 1 / 8)))

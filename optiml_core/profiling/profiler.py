@@ -1,0 +1,146 @@
+"""Profiles variants of one kernel: sampled counts, machine code and resource usage, kept apart from any search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+from attrs import evolve, frozen
+
+from optiml_core.device.protocol import Device
+from optiml_core.profiling.assemble import ModelInputs, assemble_profile
+from optiml_core.profiling.disassembly import disassemble
+from optiml_core.profiling.machine_code.instructions import MachineCode
+from optiml_core.profiling.machine_code.sass import read_sass
+from optiml_core.profiling.sampling import DEFAULT_BUDGET, SampleBudget, SamplingDevice, sample_counts
+from optiml_core.profiling.source_loops import loop_trips
+from optiml_core.records import Failure, Kernel, Launch, Profile, ResourceUsage, Variant
+from optiml_core.source import SourceFile, TranslationUnit, parse
+from optiml_core.toolchain import CompilePool, GpuFacts, Toolchain, compile_request
+from optiml_core.workload import Workload, resolve_launch
+
+
+@frozen
+class CompiledCode:
+    """What the compiler says of a variant: resources, and its instructions where they were read."""
+
+    resources: ResourceUsage
+    code: MachineCode | None
+
+
+class Profiler:
+    """Profiles variants for one GPU on one device that can sample.
+
+    ``pool`` compiles; without one the profiler makes its own and closes it. ``machine_code`` False saves the
+    0.4 s that disassembling takes, for a rougher prediction.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        gpu: GpuFacts,
+        toolchain: Toolchain,
+        pool: CompilePool | None = None,
+        *,
+        machine_code: bool = True,
+        budget: SampleBudget = DEFAULT_BUDGET,
+    ) -> None:
+        self._device = device
+        self._gpu = gpu
+        self._toolchain = toolchain
+        self._own_pool = CompilePool(toolchain) if pool is None else None
+        self._pool = pool if pool is not None else self._own_pool
+        self._machine_code = machine_code
+        self._budget = budget
+
+    def profile(self, variant: Variant, workload: Workload, index: int = 0, warm: bool = True) -> Profile | Failure:
+        """A profile of launch ``index`` of the workload as ``variant`` makes it, with a predicted time.
+
+        ``warm``: the launch finds in L2 what an earlier one left there, as in a loop of launches. A variant that the
+        CUDA compiler refuses is a Failure; where no compiler is here, the profile does without it.
+        """
+        launch = resolve_launch(workload, index, None, variant.launch_change)
+        if isinstance(launch, Failure):
+            return launch
+        if not isinstance(self._device, SamplingDevice):
+            return Failure(
+                "unsupported",
+                f"{self._device.name} does not count accesses",
+                cure="profile on the emulator, or with Nsight Compute",
+            )
+        unit = parse(SourceFile(variant.file, variant.data))
+        kernel = unit.kernel(variant.kernel)
+        if kernel is None:
+            return Failure("bad-input", f"{variant.file} has no kernel {variant.kernel}", variant.file)
+        built = self._device.build(variant, launch.template_arguments)
+        if isinstance(built, Failure):
+            return built
+        compiled = self.compile(variant, unit, kernel, launch)
+        if isinstance(compiled, Failure):
+            return compiled
+        counts = sample_counts(self._device, built, launch, self._budget)
+        if isinstance(counts, Failure):
+            return counts
+        code = compiled.code if compiled is not None else None
+        trips: Mapping[int, float] = loop_trips(code, unit, kernel, launch) if code is not None else {}
+        inputs = ModelInputs(
+            kernel=variant.kernel, gpu=self._gpu, launch=launch, warm=warm, loop_trips=trips, code=code,
+            resources=compiled.resources if compiled is not None else None,
+        )  # fmt: skip
+        return assemble_profile(counts, inputs)
+
+    def compile(
+        self, variant: Variant, unit: TranslationUnit, kernel: Kernel, launch: Launch
+    ) -> CompiledCode | Failure | None:
+        """The variant's compiled code; None where there is no compiler, a Failure where the compiler refuses it."""
+        if self._pool is None:
+            return None
+        request = compile_request(
+            unit, kernel, self._gpu.architecture, flags=variant.flags, template_arguments=launch.template_arguments
+        )
+        if isinstance(request, Failure):
+            return request
+        compiled = self._pool.compile(request)
+        if isinstance(compiled, Failure):
+            return None if compiled.kind == "missing-tool" else compiled
+        code = None
+        if self._machine_code:
+            text = disassemble(compiled.cubin, self._toolchain)
+            # The disassembler is a tool of its own; without it the resources still help.
+            code = None if isinstance(text, Failure) else read_sass(text, variant.file, compiled.lowered_name)
+        return CompiledCode(compiled.resources, code)
+
+    def close(self) -> None:
+        """Ends the compile processes that the profiler started. Safe to call twice."""
+        if self._own_pool is not None:
+            self._own_pool.close()
+
+    def __enter__(self) -> Profiler:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def profile_on_device(
+    variant: Variant,
+    workload: Workload,
+    device: Device,
+    gpu: GpuFacts,
+    toolchain: Toolchain,
+    *,
+    pool: CompilePool | None = None,
+    index: int = 0,
+    warm: bool = True,
+    machine_code: bool = True,
+) -> Profile | Failure:
+    """One profile; see :meth:`Profiler.profile`. Pass ``pool`` to profile many variants: starting one takes a while."""
+    with Profiler(device, gpu, toolchain, pool, machine_code=machine_code) as profiler:
+        return profiler.profile(variant, workload, index, warm)
+
+
+def without_time(profile: Profile) -> Profile:
+    """The same counts with no time, for callers that hold a measured one."""
+    return evolve(profile, time=None, time_kind=None)
