@@ -193,14 +193,27 @@ def test_scalars_of_every_sort(device: EmulatorDevice) -> None:
     assert result.buffers["out"].tolist() == [3, 0.25, 4, 1, 1.5, 200, 1, 1, -(1 << 40), 3, 7]
 
 
-def test_dynamic_shared_memory_and_barriers(device: EmulatorDevice) -> None:
-    text = """
-    __global__ void reverse(int* x) {
-      extern __shared__ int line[];
+DYNAMIC = {
+    "in the kernel": ("", "extern __shared__ int line[];"),
+    "at file scope": ("extern __shared__ int line[];", ""),
+    "in a namespace": ("namespace memory {\nextern __shared__ __align__(16) int line[];\n}\nusing memory::line;", ""),
+    "in extern C": ('extern "C" {\nextern __shared__ int line[];\n}', ""),
+    "as bytes": ("extern __shared__ unsigned char raw[];", "int* line = (int*)raw;"),
+    "volatile": ("extern volatile __shared__ int line[];", ""),
+    "in a device function": ("__device__ int* get() { extern __shared__ int row[]; return row; }", "int* line = get();"),
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_dynamic_shared_memory_and_barriers(device: EmulatorDevice, name: str) -> None:
+    before, inside = DYNAMIC[name]
+    text = f"""{before}
+    __global__ void reverse(int* x) {{
+      {inside}
       line[threadIdx.x] = x[threadIdx.x];
       __syncthreads();
       x[threadIdx.x] = line[blockDim.x - 1 - threadIdx.x];
-    }"""
+    }}"""
     x = np.arange(96, dtype="i4")
     launch = launch_of({"x": ("int", x)}, {}, block=96, shared=96 * 4)
     result = ran(device, built(device, text, "reverse"), launch, Contents({"x": x}))

@@ -155,6 +155,7 @@ class Builder:
             name = " ".join(tail.split())
             if not _NAME.fullmatch(name):
                 return Failure("bad-input", f"{kernel.shown} is not a name the emulator can compile")
+            allowed = _DYNAMIC_SHARED.sub(_bound_to_memory, allowed)
             expanded.write_bytes(_encoded(f'{allowed}\n# 1 "{_NAME_FILE}"\n{entry_text(name)}'))
             result = run_compiler(
                 [toolbox.compiler, *candidate_flags(), "-fpreprocessed", "-c", str(expanded), "-o", str(target)],
@@ -174,6 +175,15 @@ class Builder:
                 confinement=toolbox.confinement,
             )
             return result if isinstance(result, Failure) else shared.read_bytes()
+
+
+# What the shim makes of ``extern __shared__ T name[];`` at file scope: an array without a size that the worker has.
+_SHARED = r"static __attribute__\(\(aligned\(128\)[^()]*\)\)"
+_DYNAMIC_SHARED = re.compile(rf"\bextern\b(?P<a>[^;{{}}]*?)\b{_SHARED}(?P<b>[^;{{}}]*?\[\s*\][^;{{}}]*);")
+
+
+def _bound_to_memory(match: re.Match[str]) -> str:
+    return f'extern{match["a"]}{match["b"]} __asm__("optiml_dynamic_shared");'
 
 
 def _encoded(text: str) -> bytes:

@@ -62,7 +62,23 @@ def entry_point(name: str) -> str:
     )
 
 
+_TRANSPARENT = re.compile(r'(?:\bnamespace\b[\w\s:]*|\bextern\s*"C")\s*$')
+
+
+def _at_file_scope(text: str, position: int) -> bool:
+    """No brace but those of namespaces and ``extern "C"`` is open at ``position``."""
+    open_braces: list[bool] = []
+    for brace in re.finditer(r"[{}]", text[:position]):
+        if brace[0] == "{":
+            open_braces.append(_TRANSPARENT.search(text, max(0, brace.start() - 200), brace.start()) is not None)
+        elif open_braces:
+            open_braces.pop()
+    return all(open_braces)
+
+
 def _pointer_for_extern_shared(match: re.Match[str]) -> str:
+    if _at_file_scope(match.string, match.start()):
+        return match[0]  # a pointer would need an initialiser; the build binds the array to its memory instead
     element, name, dimensions = match.groups()
     lines = "\n" * match.group(0).count("\n")
     pointer = f"(*{name}){dimensions}" if dimensions else f"*{name}"
