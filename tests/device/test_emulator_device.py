@@ -200,7 +200,7 @@ DYNAMIC = {
     "in extern C": ('extern "C" {\nextern __shared__ int line[];\n}', ""),
     "as bytes": ("extern __shared__ unsigned char raw[];", "int* line = (int*)raw;"),
     "volatile": ("extern volatile __shared__ int line[];", ""),
-    "in a device function": ("__device__ int* get() { extern __shared__ int row[]; return row; }", "int* line = get();"),
+    "in a function": ("__device__ int* get() { extern __shared__ int row[]; return row; }", "int* line = get();"),
 }
 
 
@@ -236,6 +236,35 @@ def test_template_arguments_may_be_macros_and_constants(device: EmulatorDevice) 
     hostile = device.build(Variant("kernel.cu", text.encode(), "k"), ('int, 1, 1>; } void f() { asm(""); ', "1"))
     assert isinstance(hostile, Failure)
     assert hostile.kind == "bad-input"
+
+
+CALLS = {
+    "table of functions": (
+        "typedef float (*F)(float);\n__device__ float twice(float a) { return 2 * a; }\n"
+        "__device__ float half_of(float a) { return a / 2; }\n__device__ F table[2] = {twice, half_of};",
+        "x[i] = table[i & 1](x[i]);",
+    ),
+    "virtual function": (
+        "struct Base { __device__ virtual float f(float a) { return 2 * a; } };\n"
+        "struct Derived : Base { __device__ float f(float a) override { return a / 2; } };",
+        "Base b; Derived d; Base* p = i & 1 ? &d : &b; x[i] = p->f(x[i]);",
+    ),
+    "lambda as a pointer": (
+        "",
+        "float (*f)(float) = i & 1 ? (float (*)(float))[](float a) { return a / 2; } : [](float a) { return 2 * a; };"
+        " x[i] = f(x[i]);",
+    ),
+    "switch": ("", "switch (i & 7) { case 1: case 3: case 5: case 7: x[i] /= 2; break; default: x[i] *= 2; }"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_through_pointers_reach_the_kernels_own_functions(device: EmulatorDevice, name: str) -> None:
+    before, inside = CALLS[name]
+    text = f"{before}\n__global__ void k(float* x) {{ int i = threadIdx.x; {inside} }}"
+    x = np.arange(32, dtype="f4")
+    result = ran(device, built(device, text, "k"), launch_of({"x": ("float", x)}, {}), Contents({"x": x}))
+    np.testing.assert_array_equal(result.buffers["x"], np.where(np.arange(32) % 2 == 0, 2 * x, x / 2))
 
 
 BAD_TEXTS = {

@@ -200,6 +200,8 @@ def check_preprocessed(text: str, shim: str, own_files: Mapping[str, str]) -> st
 
 def _check_tokens(tokens: list[tuple[str, str, int]]) -> Failure | None:
     for index, (kind, text, line) in enumerate(tokens):
+        if text == "goto" and index + 1 < len(tokens) and tokens[index + 1][1] == "*":
+            return _refused("a jump to a computed label is not allowed", line)
         if kind == "name":
             if text in ("__attribute__", "__attribute"):
                 problem = _check_attribute(tokens, index + 1, _closing(tokens, index + 1) + 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 from attrs import frozen
 
 from optiml_core.device.emulator import build_elf as elf_tables
@@ -55,6 +57,11 @@ def source_name(symbol: str) -> str:
     names = _length_prefixed(re.sub(r"^L", "", body))
     names = [name for name in names if not name.startswith("_GLOBAL__N_")]
     return "::".join(names) if names else symbol
+
+
+def function_starts(elf: Elf) -> npt.NDArray[np.uint32]:
+    """Offsets of the object's own functions: what it may call through a pointer."""
+    return np.array(sorted({s.value for s in elf.symbols if s.kind == elf_tables.FUNCTION and s.section}), np.uint32)
 
 
 def variables_of(elf: Elf) -> tuple[Variable, ...]:

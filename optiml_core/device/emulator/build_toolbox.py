@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import shutil
 from pathlib import Path
 
@@ -14,9 +15,15 @@ from optiml_core.device.emulator.build_command import Confinement, run_compiler
 from optiml_core.device.emulator.build_elf import read_elf
 from optiml_core.records import Failure
 
-_WORKER_SOURCES = ("worker_main.cpp", "sandbox.cpp")
-_EXPORTS = "{ optiml_device_*; optiml_dynamic_shared; __tsan_*; __ubsan_*; __wrap_*; };\n"
-_OFFERED = ("optiml_device_", "optiml_dynamic_shared", "__tsan_", "__ubsan_", "__wrap_")
+# Calls through pointers go by way of the worker, which knows where functions start (runtime/indirect_calls.cpp).
+_INDIRECT_CALLS = (
+    ("-fcf-protection=none", "-mindirect-branch=thunk-extern", "-mindirect-branch-register", "-fno-jump-tables")
+    if platform.machine() == "x86_64"
+    else ()
+)
+_WORKER_SOURCES = ("worker_main.cpp", "sandbox.cpp", "indirect_calls.cpp")
+_EXPORTS = "{ optiml_device_*; optiml_dynamic_shared; __tsan_*; __ubsan_*; __wrap_*; __x86_indirect_thunk_*; };\n"
+_OFFERED = ("optiml_device_", "optiml_dynamic_shared", "__tsan_", "__ubsan_", "__wrap_", "__x86_indirect_thunk_")
 
 
 @frozen
@@ -133,4 +140,4 @@ def _build_shim(cache: BuildCache, compiler: str, identity: str) -> Path | Failu
 
 def candidate_flags() -> list[str]:
     """The flags of every candidate; the precompiled shim must have exactly the same."""
-    return [*compile_plan.COMPILE_FLAGS, *compile_plan.INSTRUMENT_FLAGS]
+    return [*compile_plan.COMPILE_FLAGS, *compile_plan.INSTRUMENT_FLAGS, *_INDIRECT_CALLS]

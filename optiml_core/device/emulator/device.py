@@ -18,7 +18,7 @@ from optiml_core.device.emulator.build import CANDIDATE, Builder, CompiledObject
 from optiml_core.device.emulator.build_cache import BuildCache
 from optiml_core.device.emulator.build_lines import LineTable
 from optiml_core.device.emulator.build_slice import slice_for_emulator
-from optiml_core.device.emulator.build_symbols import Variable, variables_of
+from optiml_core.device.emulator.build_symbols import Variable, function_starts, variables_of
 from optiml_core.device.emulator.device_results import accesses_of, faults_of, metrics_of
 from optiml_core.device.emulator.sandbox import SandboxStatus, probe_sandbox
 from optiml_core.device.emulator.widening import widen_arguments, widened_shared
@@ -51,6 +51,7 @@ class _Loaded:
     compiled: CompiledObject
     variables: tuple[Variable, ...]
     lines: LineTable
+    functions: wire.Table  # where they start
 
 
 class EmulatorDevice:
@@ -108,7 +109,9 @@ class EmulatorDevice:
         with self._lock:
             if compiled.digest not in self._loaded:
                 table = LineTable(compiled.path, CANDIDATE, Path(self._empty_folder.name), toolbox.confinement)
-                self._loaded[compiled.digest] = _Loaded(compiled, variables_of(compiled.elf), table)
+                self._loaded[compiled.digest] = _Loaded(
+                    compiled, variables_of(compiled.elf), table, function_starts(compiled.elf)
+                )
         return Built(compiled.digest, variant, None, widened)
 
     def run(
@@ -241,6 +244,10 @@ class EmulatorDevice:
         reply = worker.run(self._request(layout, launch, options), options.seconds)
         if isinstance(reply, Failure):
             return reply
+        if reply.state == wire.REFUSED_CALL:
+            offset = reply.crash_pc - worker.module_base
+            line = loaded.lines.lines([offset])[offset] if reply.crashed_in_candidate else None
+            return Failure("refused", "the kernel calls something that is not one of its functions", line=line)
         if reply.state == wire.CRASHED:
             offset = reply.crash_pc - worker.module_base + 1
             return _crash(reply, loaded.lines.lines([offset])[offset] if reply.crashed_in_candidate else None)
@@ -291,17 +298,18 @@ class EmulatorDevice:
         return self._start(loaded, options.memory)
 
     def _start(
-        self, loaded: _Loaded, memory: int, reserve: wire.Request | None = None, tile: int = -1
+        self, loaded: _Loaded, memory: int, start: wire.Request | None = None, tile: int = -1
     ) -> Worker | Failure:
         toolbox = self._builder.toolbox()
         status = self.sandbox_status()
+        start = start or wire.EMPTY_REQUEST
         if isinstance(toolbox, Failure):
             return toolbox
         if isinstance(status, Failure):
             return status
         return start_worker(
             self._spawner, toolbox.worker, Path(self._empty_folder.name), loaded.compiled.data,
-            fenced=status.available, memory=memory, reserve=reserve, tile=tile,
+            fenced=status.available, memory=memory, start=evolve(start, functions=loaded.functions), tile=tile,
         )  # fmt: skip
 
     def _give_back(self, token: str, worker: Worker) -> None:

@@ -196,18 +196,18 @@ def start_worker(
     *,
     fenced: bool,
     memory: int,
-    reserve: wire.Request | None = None,
+    start: wire.Request | None = None,
     tile: int = -1,
 ) -> Worker | Failure:
     """Starts ``executable`` in the empty ``folder`` and has it load ``object_data``.
 
     ``spawner`` must be one long-lived thread: a worker dies with the thread that started it.
-    ``memory`` limits its private memory in bytes. ``reserve`` describes address space to reserve before
-    the fence closes, from the file behind the descriptor ``tile``.
+    ``memory`` limits its private memory in bytes. ``start`` says what is settled before the object runs: where
+    its functions start, and address space to reserve from the file behind the descriptor ``tile``.
     """
     arena = Arena()
-    if reserve is not None:
-        problem = wire.write_request(arena.view, reserve)
+    if start is not None:
+        problem = wire.write_request(arena.view, start)
         if problem is not None:
             arena.close()
             return problem

@@ -25,10 +25,10 @@ PAYLOAD = 4 << 20
 IN_ARENA, IN_MODULE, IN_RESERVED = 0, 1, 2
 GLOBAL, SHARED, MODULE = 0, 1, 2
 READ_ONLY, UNINITIALISED = 1, 2
-READY, RAN, CRASHED, NOT_LOADED, NO_SANDBOX, BAD_REQUEST = 1, 2, 3, 4, 5, 6
+READY, RAN, CRASHED, NOT_LOADED, NO_SANDBOX, BAD_REQUEST, REFUSED_CALL = 1, 2, 3, 4, 5, 6, 7
 DONE, LAUNCH_REFUSED, STOPPED, NO_MEMORY = 0, 1, 2, 3
 
-REQUEST = struct.Struct("<II 3I3I Q 5B3x 5Q 6Q 6Q Q")
+REQUEST = struct.Struct("<II 3I3I Q 5B3x 5Q 6Q 6Q Q 2Q")
 PARAMETER = np.dtype([("value_offset", "<u8"), ("is_pointer", "u1"), ("origin", "u1"), ("reserved", "V6")])
 RANGE = np.dtype(
     [
@@ -79,6 +79,7 @@ class Request:
     blocks: Table
     reserved_pieces: Table = field(factory=lambda: np.zeros(0, RESERVED))
     reserved_bytes: int = 0
+    functions: Table = field(factory=lambda: np.zeros(0, np.uint32))
 
 
 @frozen
@@ -102,12 +103,26 @@ class Reply:
     truncated: bool
 
 
+def _empty(dtype: np.dtype[Any]) -> Table:
+    return np.zeros(0, dtype)
+
+
+EMPTY_REQUEST = Request(
+    sequence=0, grid=(1, 1, 1), block=(1, 1, 1), dynamic_shared=0, lockstep=False, races=False, initialisation=False,
+    traffic=False, poison=0, schedule=0, steps=0, output_limit=0, shared_limit=0, memory_limit=0,
+    parameters=_empty(PARAMETER), ranges=_empty(RANGE), fills=_empty(COPY), read_backs=_empty(COPY),
+    blocks=_empty(np.dtype("u4")),
+)  # fmt: skip
+"""Nothing to run: for what is settled when a worker starts."""
+
+
 def write_request(arena: memoryview, request: Request) -> Failure | None:
     """Writes the header and tables of ``request`` to the front of ``arena``. A Failure if they do not fit."""
     position = REQUEST_TABLES
     positions = []
     tables = (
         request.parameters, request.ranges, request.fills, request.read_backs, request.blocks, request.reserved_pieces,
+        request.functions,
     )  # fmt: skip
     for table in tables:
         raw = table.tobytes()
@@ -121,7 +136,7 @@ def write_request(arena: memoryview, request: Request) -> Failure | None:
         VERSION, request.sequence, *request.grid, *request.block, request.dynamic_shared,
         request.lockstep, request.races, request.initialisation, request.poison, request.traffic,
         request.schedule, request.steps, request.output_limit, request.shared_limit, request.memory_limit,
-        *counts, *positions, request.reserved_bytes,
+        *counts[:6], *positions[:6], request.reserved_bytes, counts[6], positions[6],
     )  # fmt: skip
     return None
 

@@ -60,6 +60,8 @@ struct OptimlWireRequest {
   // module), OptimlWireCopy[] (out of it), uint32_t[], OptimlWireReserved[].
   uint64_t parameters, ranges, fills, read_backs, blocks, reserved_pieces;
   uint64_t reserved_bytes;  // address space to reserve beside the arena
+  // Where the object's functions start, as offsets into it: uint32_t[]. Read once, before the object runs.
+  uint64_t function_count, functions;
 };
 
 enum OptimlWireState : uint32_t {
@@ -70,6 +72,7 @@ enum OptimlWireState : uint32_t {
   OPTIML_STATE_NOT_LOADED = 4,   // the object could not be loaded; text says why
   OPTIML_STATE_NO_SANDBOX = 5,   // the filter could not be installed
   OPTIML_STATE_BAD_REQUEST = 6,
+  OPTIML_STATE_REFUSED_CALL = 7,  // an indirect call to something that is no function of the object; the process ends
 };
 
 struct OptimlWireReply {

@@ -19,6 +19,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "indirect_calls.h"
 #include "interface.h"
 #include "sandbox.h"
 #include "wire.h"
@@ -70,8 +71,12 @@ void on_signal(int signal, siginfo_t* information, void* context) {
   reply->signal = (uint32_t)signal;
   reply->crash_pc = pc;
   reply->crash_address = (uint64_t)(uintptr_t)information->si_addr;
-  reply->crashed_in_candidate = pc - worker.module_base < worker.module_bytes;
-  say(OPTIML_STATE_CRASHED, nullptr);
+  bool refused = optiml_is_refused_call(pc);
+#if defined(__x86_64__)
+  if (refused) reply->crash_pc = *(const uint64_t*)machine->uc_mcontext.gregs[REG_RSP];  // where the call returns to
+#endif
+  reply->crashed_in_candidate = reply->crash_pc - worker.module_base < worker.module_bytes;
+  say(refused ? OPTIML_STATE_REFUSED_CALL : OPTIML_STATE_CRASHED, nullptr);
   _exit(4);
 }
 
@@ -286,6 +291,8 @@ int main(int count, char** values) {
   worker.module_base = map->l_addr;
   dl_iterate_phdr(measure_module, nullptr);
   close(object_fd);
+  const OptimlWireRequest* start = request_of();
+  optiml_allow_calls(worker.module_base, (const uint32_t*)(worker.arena + start->functions), start->function_count);
   catch_signals();
   if (fenced && optiml_fence_for_running(worker.request_fd, worker.reply_fd) != 0) give_up(OPTIML_STATE_NO_SANDBOX, strerror(errno));
 
