@@ -1,18 +1,139 @@
-"""The workload of a kernel of one file."""
+"""The workload of a kernel: declared where it is declared, inferred for the rest."""
 
 from __future__ import annotations
 
-from optiml_core.records import Kernel
+from collections.abc import Iterable, Sequence
+
+from optiml_core.records import ElementType, Kernel, Problem
 from optiml_core.source import TranslationUnit
-from optiml_core.workload.assembling import workload_from_declaration
-from optiml_core.workload.declaration import parse_declaration
+from optiml_core.workload.assembling import assembled
+from optiml_core.workload.declaration import Declaration, parse_declaration
+from optiml_core.workload.expression import Number
+from optiml_core.workload.inference.globals import element_of_global
+from optiml_core.workload.inference.infer import Inference, file_constants, infer
+from optiml_core.workload.items import Buffer, Item, Scalar, Shape, TypeArgument, item_key, names_of_item, replaced
 from optiml_core.workload.record import Workload
 
 
-def find_workload(unit: TranslationUnit, kernel: Kernel, toml: str | None = None) -> Workload:
-    """The workload of ``kernel``: what the comment above it and ``toml`` (the text of a workload file) declare.
+def find_workload(
+    unit: TranslationUnit, kernel: Kernel, toml: str | None = None, others: Sequence[TranslationUnit] = ()
+) -> Workload:
+    """The workload of ``kernel``: what the comment above it and ``toml`` (the text of a workload file) declare; what
+    they leave open is inferred from the host code of ``unit`` and ``others`` (files that include it), and from the
+    kernel's own bounds.
 
-    Never fails: errors stand in ``.failures``, remarks in ``.problems``; ``resolve_launch`` gives the first failure.
+    Never fails: errors stand in ``.failures``, guesses in ``.problems``; ``resolve_launch`` gives the first failure.
     """
     declaration = parse_declaration(unit.source.text, kernel, toml)
-    return workload_from_declaration(declaration, kernel, unit.source.slice(kernel.body_range))
+    body = unit.source.slice(kernel.body_range)
+    elements = _elements_of_globals(unit)
+    if _is_complete(declaration, kernel):
+        inference = None
+        items, problems = declaration.items, declaration.problems
+    else:
+        inference = infer(unit, kernel, others)
+        items, problems = _merged(declaration, inference, kernel)
+    items, fixed = _with_file_constants(unit, kernel, items, declaration)
+    launches = declaration.launches
+    if inference is not None and declaration.is_empty:
+        launches = inference.launches
+    template_arguments = kernel.instantiations[0] if kernel.instantiations else ()
+    if inference is not None:
+        fixed |= inference.fixed
+        template_arguments = template_arguments or inference.template_arguments
+    return assembled(
+        kernel,
+        items,
+        launches,
+        "inferred" if declaration.is_empty else "declared",
+        body,
+        template_arguments=template_arguments,
+        problems=problems,
+        failures=declaration.failures,
+        fixed=fixed | {one.name for one in kernel.template_parameters},
+        elements=elements,
+        globals_of_file=tuple(name for name in elements if name not in {one.name for one in kernel.parameters}),
+    )
+
+
+def _is_complete(declaration: Declaration, kernel: Kernel) -> bool:
+    """Whether the declaration says all that a launch needs, so that nothing has to be inferred."""
+    items = declaration.items
+    named = {item.name.split(".")[0] for item in items if isinstance(item, (Scalar, Buffer, Shape, TypeArgument))}
+    sized = {item.name for item in declaration.items if isinstance(item, Buffer) and item.length is not None}
+    template = {one.name for one in kernel.template_parameters if one.default is None}
+    pointers = {one.name for one in kernel.parameters if one.is_pointer}
+    wanted = {one.name for one in kernel.parameters} | {"grid", "block"}
+    return wanted <= named and pointers <= sized and (template <= named or bool(kernel.instantiations))
+
+
+def _merged(
+    declaration: Declaration, inference: Inference, kernel: Kernel
+) -> tuple[tuple[Item, ...], tuple[Problem, ...]]:
+    """Declared items in the place of inferred ones; inferred helper names that nothing uses any more are dropped."""
+    declared = {item_key(item): item for item in declaration.items}
+    completed = [_with_length(item, inference) for item in declaration.items]
+    items = replaced(inference.items, completed) if inference.items else tuple(completed)
+    own = {one.name for one in kernel.parameters} | {one.name for one in kernel.template_parameters}
+    kept = items
+    while True:
+        used: set[str] = set().union(*(names_of_item(item) for item in _all(kept, declaration)))
+        fewer = tuple(
+            item
+            for item in kept
+            if not isinstance(item, Scalar)
+            or item.name.split(".")[0] in own
+            or item.name in used
+            or item.name in declared
+        )
+        if len(fewer) == len(kept):
+            break
+        kept = fewer
+    # A helper name that was dropped takes its remark with it.
+    present = {item_key(item) for item in kept} | own | {"grid", "block"}
+    noted = [*inference.guesses, *inference.remarks]
+    still_open = [problem for name, problem in noted if name in present and _is_open(declared.get(name))]
+    return kept, (*declaration.problems, *still_open)
+
+
+def _is_open(declared: Item | None) -> bool:
+    return declared is None or (isinstance(declared, Buffer) and declared.length is None)
+
+
+def _with_length(item: Item, inference: Inference) -> Item:
+    """`name: content` takes the inferred length."""
+    if not isinstance(item, Buffer) or item.length is not None:
+        return item
+    for known in inference.items:
+        if isinstance(known, Buffer) and known.name == item.name:
+            return Buffer(item.name, known.length, item.content, place=item.place)
+    return item
+
+
+def _with_file_constants(
+    unit: TranslationUnit, kernel: Kernel, items: tuple[Item, ...], declaration: Declaration
+) -> tuple[tuple[Item, ...], frozenset[str]]:
+    """Constants of the file that a declaration uses by name (`x[TILE * TILE]`) become helper names."""
+    known = {item.name for item in items if isinstance(item, Scalar)}
+    used: set[str] = set().union(*(names_of_item(item) for item in _all(items, declaration)))
+    unknown = sorted(used - known)
+    if not unknown:
+        return items, frozenset()
+    constants = file_constants(unit, unknown)
+    added = tuple(Scalar(name, Number(value)) for name, value in constants.items())
+    return (*added, *items), frozenset(constants)
+
+
+def _all(items: Iterable[Item], declaration: Declaration) -> Iterable[Item]:
+    yield from items
+    for launch in declaration.launches:
+        yield from launch
+
+
+def _elements_of_globals(unit: TranslationUnit) -> dict[str, ElementType]:
+    elements: dict[str, ElementType] = {}
+    for variable in unit.globals:
+        element = element_of_global(variable) if variable.space in ("constant", "device") else None
+        if element is not None:
+            elements[variable.name] = element
+    return elements

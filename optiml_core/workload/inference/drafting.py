@@ -1,0 +1,242 @@
+"""One launch site, evaluated: what the host code passes to the kernel there, as expressions over roots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from optiml_core.records import Kernel, LaunchSite
+from optiml_core.source import TranslationUnit, element_type_of
+from optiml_core.workload.elements import pointee_spelling
+from optiml_core.workload.inference import calls, constants
+from optiml_core.workload.inference.context import Context, Frame
+from optiml_core.workload.inference.evaluation import evaluate
+from optiml_core.workload.inference.program import Function, Program, expression_fragment, path_of, without_casts
+from optiml_core.workload.inference.values import (
+    Extents,
+    HostValue,
+    Listing,
+    Quantity,
+    Unknown,
+    extents_of,
+    number,
+)
+from optiml_core.workload.inference.variables import guessed, is_arithmetic
+
+
+@frozen(eq=False)
+class Draft:
+    """``scalars`` and ``pointers`` by parameter; ``types`` and ``values`` of the template's parameters by name."""
+
+    site: LaunchSite | None
+    unit: TranslationUnit
+    frame: Frame | None
+    grid: Extents | Unknown
+    block: Extents | Unknown
+    shared: Quantity | Unknown
+    arguments: dict[str, HostValue]
+    types: dict[str, str]
+    values: dict[str, Quantity]
+
+
+def new_context(program: Program, units: Sequence[TranslationUnit], guessed_size: int) -> Context:
+    """A context that knows the typedefs and structs of the units."""
+    aliases: dict[str, str] = {}
+    structs: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for unit in units:
+        for alias in unit.type_aliases:
+            aliases.setdefault(alias.name, alias.target)
+        for macro in unit.macros:
+            if macro.parameters is None and re.fullmatch(r"[A-Za-z_][\w: ]*\*?", macro.body.strip()):
+                aliases.setdefault(macro.name, macro.body.strip())
+        for struct in unit.structs:
+            if struct.keyword != "union":
+                members = [(member.type, member.extents) for member in struct.members]
+                structs.setdefault(struct.name, members)
+    return Context(program, guessed_size, aliases=aliases, structs=structs)
+
+
+def sites_of(units: Sequence[TranslationUnit], kernel: Kernel) -> list[tuple[TranslationUnit, LaunchSite]]:
+    """The launches of a kernel by its name, else through a function pointer that is set to it."""
+    direct = [(unit, site) for unit in units for site in unit.launches_of(kernel)]
+    if direct:
+        return direct
+    found = []
+    for unit in units:
+        text = unit.plain.decode("utf-8", "replace")
+        names = {one.name for one in unit.kernels}
+        for site in unit.launch_sites:
+            plain = site.kernel.rsplit("::", 1)[-1]
+            pattern = rf"\b{re.escape(plain)}\s*(?:\[[^\]]*\])?\s*=\s*&?\s*(?:\w+::)*{re.escape(kernel.name)}\b"
+            if plain not in names and re.search(pattern, text):
+                found.append((unit, site))
+    return found
+
+
+def draft(context: Context, unit: TranslationUnit, kernel: Kernel, site: LaunchSite) -> Draft:
+    """Evaluates a launch site in the function around it, as its first caller calls it."""
+    function = _function_around(context.program, unit, site)
+    frame = calls.frame_of(context, function) if function is not None else None
+    at = site.range.start_byte
+
+    def value(text: str) -> HostValue:
+        fragment = expression_fragment(text)
+        line = site.range.start_line
+        return evaluate(context, fragment, frame, at) if fragment else Unknown(f"`{text}` is no expression", line)
+
+    types, values = _template_arguments(context, kernel, site, value, frame)
+    arguments: dict[str, HostValue] = {}
+    for parameter, text in zip(kernel.parameters, site.arguments, strict=False):
+        given = value(text)
+        if isinstance(given, Unknown) and not parameter.is_pointer and is_arithmetic(parameter.type):
+            why = f"the value of `{parameter.name}` is not known: {given.reason}"
+            given = guessed(
+                context, f"?{parameter.name}", parameter.name, parameter.type, given.line or site.range.start_line, why
+            )
+        arguments[parameter.name] = given
+    for parameter in kernel.parameters[len(site.arguments) :]:
+        if parameter.default is not None:
+            arguments[parameter.name] = value(parameter.default)
+    _deduce_types(context, kernel, site, frame, types)
+    shared = value(site.shared) if site.shared else number(0)
+    return Draft(
+        site,
+        unit,
+        frame,
+        _extents(value(site.grid), site.range.start_line),
+        _extents(value(site.block), site.range.start_line),
+        shared if isinstance(shared, (Quantity, Unknown)) else Unknown("the shared memory is no number"),
+        arguments,
+        types,
+        values,
+    )
+
+
+def signature_draft(context: Context, unit: TranslationUnit, kernel: Kernel) -> Draft:
+    """No launch in sight: numbers are guessed, pointers and shapes are left to the kernel's own bounds."""
+    line = kernel.name_range.start_line
+    why = f"nothing in the file launches `{kernel.qualified}`"
+    arguments: dict[str, HostValue] = {}
+    for parameter in kernel.parameters:
+        if not parameter.is_pointer and is_arithmetic(parameter.type):
+            arguments[parameter.name] = guessed(
+                context, f"?{parameter.name}", parameter.name, parameter.type, parameter.range.start_line,
+                f"the value of `{parameter.name}` is not known: {why}",
+            )  # fmt: skip
+        else:
+            arguments[parameter.name] = Unknown(why)
+    types: dict[str, str] = {}
+    values: dict[str, Quantity] = {}
+    given = kernel.instantiations[0] if kernel.instantiations else ()
+    for position, one in enumerate(kernel.template_parameters):
+        text = given[position] if position < len(given) else one.default
+        if one.kind in ("typename", "class"):
+            types[one.name] = text or "float"
+        elif text is not None:
+            fragment = expression_fragment(text)
+            value = evaluate(context, fragment, None, 0) if fragment is not None else None
+            if isinstance(value, Quantity):
+                values[one.name] = value
+    unknown = Unknown(why, line)
+    return Draft(None, unit, None, unknown, unknown, number(0), arguments, types, values)
+
+
+def _function_around(program: Program, unit: TranslationUnit, site: LaunchSite) -> Function | None:
+    at = site.range.start_byte
+    for function in program.all_functions():
+        if function.unit is unit and function.node.start_byte <= at < function.node.end_byte:
+            return function
+    return None
+
+
+def _extents(value: HostValue, line: int) -> Extents | Unknown:
+    if isinstance(value, (Extents, Unknown)):
+        return value
+    if isinstance(value, Quantity):
+        return extents_of([value])
+    axes = list(value.values) if isinstance(value, Listing) else []
+    numbers = [one for one in axes if isinstance(one, Quantity)]
+    if numbers and len(numbers) == len(axes):
+        return extents_of(numbers)
+    return Unknown("the launch's shape is not known", line)
+
+
+def _template_arguments(
+    context: Context, kernel: Kernel, site: LaunchSite, value: Callable[[str], HostValue], frame: Frame | None
+) -> tuple[dict[str, str], dict[str, Quantity]]:
+    types: dict[str, str] = {}
+    values: dict[str, Quantity] = {}
+    for parameter, text in zip(kernel.template_parameters, site.template_arguments, strict=False):
+        if parameter.kind in ("typename", "class"):
+            types[parameter.name] = _resolved_type(context, text, frame)
+        else:
+            given = value(text)
+            if isinstance(given, Quantity):
+                values[parameter.name] = given
+    for parameter in kernel.template_parameters[len(site.template_arguments) :]:
+        if parameter.default is None:
+            continue
+        if parameter.kind in ("typename", "class"):
+            types[parameter.name] = parameter.default
+        else:
+            given = value(parameter.default)
+            if isinstance(given, Quantity):
+                values[parameter.name] = given
+    return types, values
+
+
+def _resolved_type(context: Context, text: str, frame: Frame | None) -> str:
+    """A type argument through the template arguments of the functions around it and the file's typedefs."""
+    spelling = text.strip()
+    for _ in range(8):
+        if frame is not None and spelling in frame.template_arguments:
+            given = frame.template_arguments[spelling]
+            spelling, frame = given.fragment.text, given.frame
+        elif spelling in context.aliases and element_type_of(spelling) is None:
+            spelling = context.aliases[spelling]
+        else:
+            break
+    return spelling
+
+
+def _deduce_types(
+    context: Context, kernel: Kernel, site: LaunchSite, frame: Frame | None, types: dict[str, str]
+) -> None:
+    """Type parameters that the call leaves to deduction: from the declared type of an argument."""
+    for parameter, text in zip(kernel.parameters, site.arguments, strict=False):
+        spelling = pointee_spelling(parameter.type)
+        names = {one.name for one in kernel.template_parameters if one.kind in ("typename", "class")}
+        if spelling not in names or spelling in types:
+            continue
+        fragment = expression_fragment(text)
+        path = path_of(without_casts(fragment)) if fragment else None
+        declared = declared_type(context, path, frame) if path else None
+        if declared is not None:
+            types[spelling] = _resolved_type(context, declared, frame)
+        elif fragment is not None and fragment.node.type == "number_literal":
+            is_float = "." in text or "f" in text
+            types[spelling] = ("float" if text.endswith("f") else "double") if is_float else "int"
+
+
+def declared_type(context: Context, path: str, frame: Frame | None) -> str | None:
+    """The element type that a variable was declared with (`float` for `float* x` and `device_vector<float> x`)."""
+    events = list(frame.function.events.get(path, ())) if frame is not None else []
+    events += context.program.globals.get(path, [])
+    for event in events:
+        if event.type and event.type != "auto":
+            inside = re.search(r"(?:vector|unique_ptr|shared_ptr|Buffer|Array)\s*<\s*([^<>,]+)", event.type)
+            return pointee_spelling(inside[1] if inside else event.type)
+    if frame is not None:
+        for parameter in frame.function.parameters:
+            if parameter.name == path:
+                inside = re.search(r"vector\s*<\s*([^<>,]+)", parameter.type)
+                return pointee_spelling(inside[1] if inside else parameter.type)
+    return None
+
+
+def sizes_of_types(context: Context, spelling: str) -> int | None:
+    """Bytes of a type as far as the host code's evaluation knows them."""
+    value = constants.size_of_type(context, spelling, None)
+    return int(value.value) if isinstance(value, Quantity) else None

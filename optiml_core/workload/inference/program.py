@@ -1,0 +1,443 @@
+"""The host code of one or more files, indexed: functions, and for every variable where it gets a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Literal
+
+import tree_sitter_cuda
+from attrs import field, frozen
+from tree_sitter import Language, Node, Parser
+
+from optiml_core.source import Macro, TranslationUnit
+
+EventKind = Literal["declared", "constructed", "value", "compound", "step", "element", "address"]
+
+
+@frozen(eq=False)
+class Fragment:
+    """A syntax node with the bytes that its offsets count in: the file's, or those of a snippet."""
+
+    node: Node = field(repr=False)
+    data: bytes = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        return self.data[self.node.start_byte : self.node.end_byte].decode("utf-8", "replace")
+
+    def child(self, name: str) -> Fragment | None:
+        node = self.node.child_by_field_name(name)
+        return None if node is None else Fragment(node, self.data)
+
+    def named(self) -> list[Fragment]:
+        return [Fragment(node, self.data) for node in self.node.named_children if node.type != "comment"]
+
+
+@frozen(eq=False)
+class Event:
+    """A place that gives a variable (``path``: `n`, `grid.x`, `p.count`) a value.
+
+    ``start``: its byte offset in the file. ``node``: for its surroundings (scope, conditions). ``value``: what is
+    assigned. ``operator``: of a compound assignment or step. ``call`` and ``argument``: the call that takes the
+    variable's address.
+    """
+
+    path: str
+    kind: EventKind
+    start: int
+    node: Node = field(repr=False)
+    value: Fragment | None = None
+    operator: str = ""
+    type: str = ""
+    call: Fragment | None = None
+    argument: int = 0
+    is_array: bool = False
+
+
+@frozen(eq=False)
+class HostParameter:
+    """``type``: its text with stars and ampersands, without the name."""
+
+    name: str
+    default: Fragment | None
+    type: str = ""
+
+
+@frozen(eq=False)
+class Function:
+    """A host function with its body, its calls and the events of its variables in the order of the text."""
+
+    name: str
+    unit: TranslationUnit = field(repr=False)
+    node: Node = field(repr=False)
+    parameters: tuple[HostParameter, ...] = ()
+    template_parameters: tuple[str, ...] = ()
+    events: dict[str, list[Event]] = field(factory=dict, repr=False)
+    calls: list[Fragment] = field(factory=list, repr=False)
+    returns: list[Fragment] = field(factory=list, repr=False)
+
+    @property
+    def data(self) -> bytes:
+        return self.unit.plain
+
+
+@frozen(eq=False)
+class Program:
+    """All host code there is to read. ``globals``: the events of variables outside of functions, per name."""
+
+    functions: dict[str, list[Function]]
+    globals: dict[str, list[Event]]
+    macros: dict[str, Macro]
+    enumerators: dict[str, tuple[Fragment | None, str | None]]  # value, or the enumerator before it
+    global_data: dict[str, TranslationUnit]
+
+    def all_functions(self) -> Iterator[Function]:
+        for functions in self.functions.values():
+            yield from functions
+
+
+# ------------------------------------------------------------------------------------- snippets
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+@lru_cache(maxsize=4096)
+def expression_fragment(text: str) -> Fragment | None:
+    """The syntax of an expression's text; None if it is none."""
+    if len(text) > 4000:
+        return None
+    data = b"auto x = " + text.encode() + b";"
+    root = _parser().parse(data).root_node
+    declaration = root.named_children[0] if root.named_children else None
+    if declaration is None or declaration.type != "declaration" or root.has_error:
+        return None
+    declarator = declaration.child_by_field_name("declarator")
+    value = None if declarator is None else declarator.child_by_field_name("value")
+    return None if value is None else Fragment(value, data)
+
+
+@lru_cache(maxsize=1024)
+def statements_fragment(text: str) -> Fragment | None:
+    """The syntax of statements, as the body of a function."""
+    if len(text) > 4000:
+        return None
+    data = b"void f() { " + text.encode() + b"; }"
+    root = _parser().parse(data).root_node
+    function = root.named_children[0] if root.named_children else None
+    body = None if function is None else function.child_by_field_name("body")
+    return None if body is None else Fragment(body, data)
+
+
+# ------------------------------------------------------------------------------------- indexing
+
+
+def index_program(units: Sequence[TranslationUnit]) -> Program:
+    """Indexes the host code of the units; kernels and device-only functions are left out."""
+    program = Program({}, {}, {}, {}, {})
+    for unit in units:
+        for macro in unit.macros:
+            program.macros.setdefault(macro.name, macro)
+    for unit in units:
+        kernels = {kernel.body_range.start_byte for kernel in unit.kernels}
+        _index_scope(program, unit, unit.tree.root_node, kernels)
+    return program
+
+
+_CONTAINERS = {
+    "translation_unit",
+    "namespace_definition",
+    "linkage_specification",
+    "declaration_list",
+    "preproc_ifdef",
+    "preproc_if",
+    "preproc_else",
+    "preproc_elif",
+    "class_specifier",
+    "struct_specifier",
+    "field_declaration_list",
+    "template_declaration",
+    "ERROR",
+}
+
+
+def _index_scope(program: Program, unit: TranslationUnit, node: Node, kernels: set[int]) -> None:
+    for child in node.named_children:
+        if child.type == "function_definition":
+            body = child.child_by_field_name("body")
+            if body is not None and body.start_byte not in kernels:
+                function = index_function(program, unit, child)
+                if function is not None:
+                    program.functions.setdefault(function.name, []).append(function)
+        elif child.type == "declaration" or (child.type == "field_declaration" and node.type != "translation_unit"):
+            for event in _declaration_events(Fragment(child, unit.plain)):
+                program.globals.setdefault(event.path, []).append(event)
+                program.global_data[event.path] = unit
+        elif child.type == "enum_specifier":
+            _index_enumerators(program, Fragment(child, unit.plain))
+        if child.type in _CONTAINERS:
+            _index_scope(program, unit, child, kernels)
+
+
+def _index_enumerators(program: Program, specifier: Fragment) -> None:
+    body = specifier.child("body")
+    previous: str | None = None
+    for enumerator in body.named() if body else []:
+        name = enumerator.child("name")
+        if name is not None:
+            program.enumerators[name.text] = (enumerator.child("value"), previous)
+            previous = name.text
+
+
+def index_function(program: Program, unit: TranslationUnit, node: Node) -> Function | None:
+    """The index of one `function_definition`; None if it has no name or body."""
+    body = node.child_by_field_name("body")
+    if body is None:
+        return None
+    whole = Fragment(node, unit.plain)
+    declarator = _function_declarator(whole.child("declarator"))
+    name = None if declarator is None else declarator.child("declarator")
+    if declarator is None or name is None:
+        return None
+    listed = declarator.child("parameters")
+    parameters = tuple(_parameters(listed)) if listed else ()
+    function = Function(
+        plain_name(name.text), unit, node, parameters, _template_parameters(whole)
+    )
+    _index_body(program, function, Fragment(body, unit.plain))
+    for events in function.events.values():
+        events.sort(key=lambda event: event.start)
+    return function
+
+
+def _function_declarator(declarator: Fragment | None) -> Fragment | None:
+    while declarator is not None and declarator.node.type != "function_declarator":
+        inner = declarator.child("declarator")
+        if inner is None:
+            inner = next((one for one in declarator.named() if one.node.type.endswith("declarator")), None)
+        declarator = inner
+    return declarator
+
+
+def _parameters(listed: Fragment) -> Iterator[HostParameter]:
+    for parameter in listed.named():
+        if parameter.node.type in ("parameter_declaration", "optional_parameter_declaration"):
+            declarator = parameter.child("declarator")
+            name = declared_name(declarator) if declarator else ""
+            type_text = re.sub(rf"\b{re.escape(name)}\b", "", parameter.text.split("=")[0]) if name else parameter.text
+            yield HostParameter(name, parameter.child("default_value"), " ".join(type_text.split()))
+
+
+def _template_parameters(function: Fragment) -> tuple[str, ...]:
+    parent = function.node.parent
+    if parent is None or parent.type != "template_declaration":
+        return ()
+    listed = Fragment(parent, function.data).child("parameters")
+    names = []
+    for parameter in listed.named() if listed else []:
+        words = re.findall(r"\w+", parameter.text.split("=")[0])
+        names.append(words[-1] if words else "")
+    return tuple(names)
+
+
+def plain_name(text: str) -> str:
+    """`ns::Class::run<int>` -> `run`."""
+    return re.sub(r"<.*", "", text, flags=re.DOTALL).rsplit("::", 1)[-1].strip()
+
+
+def declared_name(declarator: Fragment) -> str:
+    """The name inside `*name`, `&name`, `name[3]` and so on."""
+    node = declarator
+    while node.node.type not in ("identifier", "field_identifier", "type_identifier", "qualified_identifier"):
+        inner = node.child("declarator")
+        if inner is None:
+            inner = next(iter(node.named()), None)
+        if inner is None:
+            return ""
+        node = inner
+    return plain_name(node.text)
+
+
+# --------------------------------------------------------------------------------------- bodies
+
+
+def _index_body(program: Program, function: Function, body: Fragment) -> None:
+    waiting = [body.node]
+    while waiting:
+        node = waiting.pop()
+        fragment = Fragment(node, body.data)
+        for event in events_of(fragment, program):
+            function.events.setdefault(event.path, []).append(event)
+        if node.type == "call_expression":
+            function.calls.append(fragment)
+        elif node.type == "return_statement":
+            function.returns.append(fragment)
+        waiting.extend(reversed(node.named_children))
+
+
+def events_of(fragment: Fragment, program: Program) -> Iterator[Event]:
+    """The events that one node makes itself, not those of its children."""
+    node = fragment.node
+    if node.type == "declaration":
+        yield from _declaration_events(fragment)
+    elif node.type == "for_range_loop":
+        declarator, over = fragment.child("declarator"), fragment.child("right")
+        if declarator is not None:
+            yield Event(declared_name(declarator), "element", node.start_byte, node, over)
+    elif node.type == "assignment_expression":
+        target, value, operator = fragment.child("left"), fragment.child("right"), fragment.child("operator")
+        path = path_of(target) if target else None
+        if path is not None and value is not None:
+            sign = operator.text if operator else _sign(fragment)
+            kind: EventKind = "value" if sign == "=" else "compound"
+            yield Event(path, kind, node.start_byte, node, value, sign.rstrip("="))
+    elif node.type == "update_expression":
+        target = fragment.child("argument")
+        path = path_of(target) if target else None
+        if path is not None:
+            yield Event(path, "step", node.start_byte, node, None, "+" if "++" in fragment.text else "-")
+    elif node.type == "call_expression":
+        yield from _call_events(fragment, program)
+
+
+def _sign(assignment: Fragment) -> str:
+    left = assignment.child("left")
+    right = assignment.child("right")
+    if left is None or right is None:
+        return "="
+    return assignment.data[left.node.end_byte : right.node.start_byte].decode("utf-8", "replace").strip() or "="
+
+
+def _declaration_events(declaration: Fragment) -> Iterator[Event]:
+    kind = declaration.child("type")
+    type_text = kind.text if kind else ""
+    node = declaration.node
+    for declarator in (Fragment(one, declaration.data) for one in node.children_by_field_name("declarator")):
+        name = declared_name(declarator)
+        start = declarator.node.start_byte
+        if declarator.node.type == "init_declarator":
+            value, target = declarator.child("value"), declarator.child("declarator")
+            if value is None or target is None:
+                continue
+            constructed = value.node.type == "argument_list"
+            yield Event(
+                name, "constructed" if constructed else "value", start, node, value, type=type_text,
+                is_array=target.node.type == "array_declarator",
+            )  # fmt: skip
+        elif declarator.node.type == "function_declarator":
+            # `dim3 grid(n, m);` reads like the declaration of a function that takes an n and an m.
+            listed = declarator.child("parameters")
+            arguments = None if listed is None else expression_fragment("f" + listed.text)
+            value = None if arguments is None else arguments.child("arguments")
+            yield Event(name, "constructed", start, node, value, type=type_text)
+        elif declarator.node.type == "array_declarator":
+            yield Event(name, "declared", start, node, declarator, type=type_text, is_array=True)
+        else:
+            yield Event(name, "declared", start, node, None, type=type_text)
+
+
+def _call_events(call: Fragment, program: Program) -> Iterator[Event]:
+    """A call that takes a variable's address may give it a value; macros that allocate are expanded."""
+    name = called_name(call)
+    macro = program.macros.get(name)
+    if macro is not None and macro.parameters is not None and "alloc" in macro.body.lower():
+        body = statements_fragment(expanded(macro, [one.text for one in arguments_of(call)]))
+        for inner in _descendants(body.node) if body else []:
+            if body is not None and inner.type == "call_expression":
+                yield from _address_events(Fragment(inner, body.data), call.node)
+        return
+    yield from _address_events(call, call.node)
+
+
+def _address_events(call: Fragment, at: Node) -> Iterator[Event]:
+    name = called_name(call)
+    for position, argument in enumerate(arguments_of(call)):
+        inner = without_casts(argument)
+        path = None
+        if inner.node.type == "pointer_expression" and inner.text.startswith("&"):
+            target = inner.child("argument")
+            path = path_of(target) if target else None
+        elif position == 0 and "alloc" in name.lower():
+            path = path_of(inner)
+        if path is not None:
+            yield Event(path, "address", at.start_byte, at, call=call, argument=position)
+
+
+def _descendants(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.named_children:
+        yield from _descendants(child)
+
+
+# ------------------------------------------------------------------------------------- reading
+
+
+def called_name(call: Fragment) -> str:
+    """The plain name of what a call calls; for a method the method's name."""
+    function = call.child("function")
+    if function is None:
+        return ""
+    if function.node.type == "field_expression":
+        member = function.child("field")
+        return plain_name(member.text) if member else ""
+    return plain_name(function.text)
+
+
+def arguments_of(call: Fragment) -> list[Fragment]:
+    listed = call.child("arguments")
+    return listed.named() if listed else []
+
+
+def without_casts(fragment: Fragment) -> Fragment:
+    """What is inside parentheses and casts of all styles."""
+    while True:
+        node = fragment.node
+        inner: Fragment | None = None
+        if node.type == "parenthesized_expression":
+            inner = next(iter(fragment.named()), None)
+        elif node.type == "cast_expression":
+            inner = fragment.child("value")
+        elif node.type == "call_expression" and re.match(
+            r"(static|reinterpret|const)_cast\b", fragment.text
+        ):
+            inner = next(iter(arguments_of(fragment)), None)
+        if inner is None:
+            return fragment
+        fragment = inner
+
+
+def path_of(fragment: Fragment) -> str | None:
+    """`n`, `grid.x` (also for `->`), `p[]` for an element of an array of pointers; None for anything else."""
+    fragment = without_casts(fragment)
+    node = fragment.node
+    if node.type in ("identifier", "qualified_identifier"):
+        return plain_name(fragment.text)
+    if node.type == "this":
+        return ""
+    if node.type == "field_expression":
+        owner, member = fragment.child("argument"), fragment.child("field")
+        path = path_of(owner) if owner else None
+        if path is None or member is None:
+            return None
+        return f"{path}.{member.text}".lstrip(".")
+    if node.type == "subscript_expression":
+        owner = fragment.child("argument")
+        path = path_of(owner) if owner else None
+        return None if path is None else path + "[]"
+    if node.type == "pointer_expression" and fragment.text.startswith("*"):
+        target = fragment.child("argument")
+        return path_of(target) if target else None
+    return None
+
+
+def expanded(macro: Macro, arguments: Sequence[str]) -> str:
+    """The body of a function-like macro with its parameters replaced."""
+    values = dict(zip(macro.parameters or (), arguments, strict=False))
+    if macro.parameters and macro.parameters[-1] == "...":
+        values["__VA_ARGS__"] = ", ".join(arguments[len(macro.parameters) - 1 :])
+    body = re.sub(r"\\\r?\n", " ", macro.body)
+    return re.sub(r"\b[A-Za-z_]\w*\b", lambda match: values.get(match[0], match[0]), body)

@@ -1,0 +1,398 @@
+"""An inferred launch as items of the workload language, with what was guessed for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from optiml_core.records import Failure, Kernel, Parameter, Problem
+from optiml_core.source import TranslationUnit
+from optiml_core.workload.elements import element_of_type, is_float
+from optiml_core.workload.expression import (
+    Binary,
+    Call,
+    Expression,
+    Name,
+    Number,
+    Value,
+    evaluate,
+    names_in,
+    replace_names,
+)
+from optiml_core.workload.inference.context import Context
+from optiml_core.workload.inference.drafting import Draft
+from optiml_core.workload.inference.evidence import evidence_of
+from optiml_core.workload.inference.globals import global_buffers
+from optiml_core.workload.inference.kernel_facts import KernelFacts, largest_reach
+from optiml_core.workload.inference.naming import Naming, with_literals, written
+from optiml_core.workload.inference.polynomial import divided_exactly, simplified
+from optiml_core.workload.inference.values import Pointer, Quantity, Unknown
+from optiml_core.workload.items import Buffer, Content, Item, Scalar, Shape, SharedMemory, TypeArgument
+
+if TYPE_CHECKING:
+    from optiml_core.workload.inference.infer import Inference
+
+
+@frozen(eq=False)
+class Parts:
+    """What the host code says about one launch, as expressions over roots."""
+
+    facts: KernelFacts
+    lengths: Mapping[str, Quantity | Unknown]
+    grid: tuple[Quantity, Quantity, Quantity] | None
+    block: tuple[Quantity, Quantity, Quantity] | None
+    shared: Quantity | None
+
+
+def write_down(
+    context: Context, unit: TranslationUnit, kernel: Kernel, drafted: Draft, parts: Parts, naming: Naming
+) -> Inference:
+    """The items of one launch."""
+    from optiml_core.workload.inference.infer import Inference
+
+    values = _evaluated(naming)
+    block = [written(one.expression, naming) for one in parts.block] if parts.block else None
+    grid = [written(one.expression, naming) for one in parts.grid] if parts.grid else None
+    problems: list[tuple[str, Problem]] = []
+    if block is None or grid is None:
+        block, grid = _shapes_from_bounds(kernel, drafted, parts.facts, block, grid, problems)
+    lengths = _lengths(kernel, parts, naming, values, grid, block)
+    independent = _independent(naming, values, parts, lengths, grid)
+    if independent is not None:
+        naming, lengths, grid = independent
+    items: list[Item] = _scalars(kernel, drafted, naming)
+    items += _buffers(context, kernel, drafted, parts, lengths, problems)
+    constants, names_of_globals = global_buffers(context, unit, parts.facts)
+    items += constants
+    items += [Shape(name, _trimmed(axes)) for name, axes in (("grid", grid), ("block", block)) if axes is not None]
+    if parts.shared is not None:
+        items.append(SharedMemory(written(parts.shared.expression, naming)))
+    problems += _missing_scalars(kernel, drafted, naming)
+    guesses, remarks, guessed = _notes(context, naming)
+    fixed = _fixed(context, unit, kernel, naming)
+    template_arguments = tuple(
+        drafted.types.get(one.name, str(values.get(one.name, one.default or ""))) for one in kernel.template_parameters
+    )
+    return Inference(
+        tuple(items), (*problems, *guesses), tuple(remarks), guessed, fixed, template_arguments, names_of_globals
+    )
+
+
+def _evaluated(naming: Naming) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for _ in range(len(naming.values) + 1):
+        for name, expression in naming.values.items():
+            value = evaluate(expression, values)
+            if not isinstance(value, Failure):
+                values[name] = value
+    return values
+
+
+def _trimmed(axes: list[Expression]) -> tuple[Expression, ...]:
+    kept = list(axes)
+    while len(kept) > 1 and kept[-1] == Number(1):
+        kept.pop()
+    return tuple(kept)
+
+
+# -------------------------------------------------------------------------------------- lengths
+
+
+def _lengths(
+    kernel: Kernel,
+    parts: Parts,
+    naming: Naming,
+    values: Mapping[str, Value],
+    grid: list[Expression] | None,
+    block: list[Expression] | None,
+) -> dict[str, Expression | Unknown]:
+    """The length of each pointer: the host's, written by the kernel's own indexes where both come to the same."""
+    shapes = _shape_names(grid, block)
+    known = {name: value for name, value in values.items() if isinstance(value, int)}
+    for name, expression in shapes.items():
+        value = evaluate(expression, values)
+        if isinstance(value, int):
+            known[name] = value
+    lengths: dict[str, Expression | Unknown] = {}
+    for parameter in kernel.parameters:
+        if not parameter.is_pointer:
+            continue
+        host = parts.lengths.get(parameter.name, Unknown("no launch passes it"))
+        usable = [
+            reach
+            for reach in parts.facts.reaches.get(parameter.name, ())
+            if all(name in known for name in names_in(reach))
+        ]
+        reach = largest_reach(usable, known)
+        if reach is not None:
+            reach = simplified(replace_names(reach, lambda name: shapes.get(name.text, name)))
+        if isinstance(host, Unknown):
+            lengths[parameter.name] = reach if reach is not None else host
+            continue
+        length = written(host.expression, naming)
+        same = reach is not None and evaluate(reach, values) == evaluate(length, values)
+        if same and reach is not None and (isinstance(length, Number) or naming.same):
+            length = reach
+        elif isinstance(length, Number):
+            length = with_literals(length, naming.values)
+        lengths[parameter.name] = length
+    return lengths
+
+
+def _shape_names(grid: list[Expression] | None, block: list[Expression] | None) -> dict[str, Expression]:
+    shapes: dict[str, Expression] = {}
+    for prefix, axes in (("grid", grid), ("block", block)):
+        for axis, extent in zip("xyz", axes or (), strict=False):
+            shapes[f"{prefix}.{axis}"] = extent
+    return shapes
+
+
+def _independent(
+    naming: Naming,
+    values: Mapping[str, Value],
+    parts: Parts,
+    lengths: Mapping[str, Expression | Unknown],
+    grid: list[Expression] | None,
+) -> tuple[Naming, dict[str, Expression | Unknown], list[Expression] | None] | None:
+    """Where one host variable is passed for several arguments (`f(x, n, n)`), lets each argument stand for itself.
+
+    Possible if the kernel's own bounds say which of them every length and grid extent follows; else None.
+    """
+    if not naming.same:
+        return None
+    groups = {first: {first, *others} for first, others in naming.same.items()}
+    reaches = {name for reach in parts.facts.reaches.values() for one in reach for name in names_in(one)}
+    for length in lengths.values():
+        if isinstance(length, Unknown):
+            continue
+        for first in groups:
+            # Only an own bound of the kernel names the right one.
+            if first in names_in(length) and not groups[first] & reaches:
+                return None
+    chosen = dict(lengths)
+    for name, length in lengths.items():
+        own = parts.facts.reaches.get(name, ())
+        if isinstance(length, Unknown) or not names_in(length) & set(groups):
+            continue
+        if not any(length == reach or simplified(reach) == length for reach in own):
+            return None
+    axes = list(grid) if grid is not None else None
+    for position, extent in enumerate(grid or ()):
+        used = names_in(extent) & set(groups)
+        if not used:
+            continue
+        bound = parts.facts.axes.get("xyz"[position]) or parts.facts.blocks.get("xyz"[position])
+        first = min(used)
+        if len(used) > 1 or not isinstance(bound, Name) or bound.text not in groups[first] or axes is None:
+            return None
+        axes[position] = _with_name(extent, first, bound)
+    own_values = dict(naming.values)
+    for others in naming.same.values():
+        for other in others:
+            own_values[other] = Number(values[other])
+    return evolve(naming, values=own_values, same={}), chosen, axes
+
+
+def _with_name(expression: Expression, name: str, by: Expression) -> Expression:
+    return replace_names(expression, lambda one: by if one.text == name else one)
+
+
+# --------------------------------------------------------------------------------------- shapes
+
+
+def _shapes_from_bounds(
+    kernel: Kernel,
+    drafted: Draft,
+    facts: KernelFacts,
+    block: list[Expression] | None,
+    grid: list[Expression] | None,
+    problems: list[tuple[str, Problem]],
+) -> tuple[list[Expression] | None, list[Expression] | None]:
+    """Shapes that cover what the kernel's own conditions bound."""
+    line = drafted.site.range.start_line if drafted.site is not None else kernel.name_range.start_line
+    one: Expression = Number(1)
+    if block is None:
+        extents = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}[facts.dimensions]
+        block = [Number(extent) for extent in extents]
+        reason = drafted.block.reason if isinstance(drafted.block, Unknown) else ""
+        shown = ", ".join(str(extent) for extent in extents[: facts.dimensions])
+        text = shown if facts.dimensions == 1 else f"({shown})"
+        message = f"the block is not known: {reason}; {text} was taken"
+        problems.append(("block", Problem(message, line, cure=_cure(f"block = {text}"))))
+    if grid is None:
+        covered: list[Expression] = []
+        for position, axis in enumerate("xyz"):
+            if axis in facts.axes:
+                covered.append(simplified(Call("ceil_div", (facts.axes[axis], block[position]))))
+            else:
+                covered.append(facts.blocks.get(axis, one))
+        reason = drafted.grid.reason if isinstance(drafted.grid, Unknown) else ""
+        if facts.axes or facts.blocks:
+            grid = covered
+            message = f"the grid is not known: {reason}; it was taken from the conditions in the kernel"
+        else:
+            message = f"the grid is not known: {reason}"
+        problems.append(("grid", Problem(message, line, cure=_cure("grid = ceil_div(n, 256)"))))
+    return block, grid
+
+
+def _cure(line: str) -> str:
+    return f"add `// optiml: {line}` above the kernel"
+
+
+# ------------------------------------------------------------------------------------- scalars
+
+
+def _scalars(kernel: Kernel, drafted: Draft, naming: Naming) -> list[Item]:
+    items: list[Item] = [
+        TypeArgument(one.name, drafted.types[one.name])
+        for one in kernel.template_parameters
+        if one.name in drafted.types
+    ]
+    named = [one.name for one in kernel.template_parameters] + [one.name for one in kernel.parameters]
+    ordered = [name for name in named if name in naming.values]
+    ordered += [name for name in naming.values if name not in ordered]
+    items += [Scalar(name, naming.values[name]) for name in ordered]
+    return items
+
+
+def _missing_scalars(kernel: Kernel, drafted: Draft, naming: Naming) -> list[tuple[str, Problem]]:
+    problems: list[tuple[str, Problem]] = []
+    for parameter in kernel.parameters:
+        if parameter.is_pointer or parameter.name in naming.values:
+            continue
+        given = drafted.arguments.get(parameter.name)
+        reason = given.reason if isinstance(given, Unknown) else "no launch passes it as a number"
+        place = parameter.range
+        message = f"the value of `{parameter.name}` is not known: {reason}"
+        cure = _cure(f"{parameter.name} = value")
+        problems.append((parameter.name, Problem(message, place.start_line, place.start_column, cure)))
+    return problems
+
+
+def _notes(
+    context: Context, naming: Naming
+) -> tuple[list[tuple[str, Problem]], list[tuple[str, Problem]], int]:
+    """What was guessed, what was chosen, and how many sizes were guessed, for the roots that are in use."""
+    guesses: list[tuple[str, Problem]] = []
+    remarks: list[tuple[str, Problem]] = []
+    sizes = 0
+    for key, name in naming.names.items():
+        root = context.roots[key]
+        if not root.note:
+            continue
+        if root.kind == "guess":
+            note = root.note if "taken" in root.note else f"{root.note}; {root.value} was taken"
+            guesses.append((name, Problem(note, root.line, cure=_cure(f"{name} = {root.value}"))))
+            sizes += root.value == context.guessed_size
+        else:
+            remarks.append((name, Problem(root.note, root.line, cure=_cure(f"{name} = {root.value}"))))
+    return guesses, remarks, sizes
+
+
+def _fixed(context: Context, unit: TranslationUnit, kernel: Kernel, naming: Naming) -> frozenset[str]:
+    """Names that must not vary: constants that device code was compiled with, and template values."""
+    text = unit.source.slice(kernel.range)
+    for function in unit.device_functions:
+        text += unit.source.slice(function.range)
+    words = set(re.findall(r"[A-Za-z_]\w*", text))
+    own = {parameter.name for parameter in kernel.parameters}
+    fixed = {one.name for one in kernel.template_parameters}
+    for key, name in naming.names.items():
+        root = context.roots[key]
+        is_file_constant = root.kind == "macro" or key.startswith(".")
+        if is_file_constant and root.name in words - own:
+            fixed.add(name)
+    return frozenset(fixed)
+
+
+# ------------------------------------------------------------------------------------- buffers
+
+
+def _buffers(
+    context: Context,
+    kernel: Kernel,
+    drafted: Draft,
+    parts: Parts,
+    lengths: Mapping[str, Expression | Unknown],
+    problems: list[tuple[str, Problem]],
+) -> list[Item]:
+    items: list[Item] = []
+    for parameter in kernel.parameters:
+        if not parameter.is_pointer:
+            continue
+        length = lengths[parameter.name]
+        content = _content(context, kernel, drafted, parts, parameter, lengths)
+        if isinstance(length, Unknown):
+            shown = f": {content.kind}" if content is not None else ""
+            message = f"the length of `{parameter.name}` is not known: {length.reason}"
+            line = length.line or parameter.range.start_line
+            column = None if length.line else parameter.range.start_column
+            cure = _cure(f"{parameter.name}[length]{shown}")
+            problems.append((parameter.name, Problem(message, line, column, cure)))
+            items.append(Buffer(parameter.name, None, content))
+        else:
+            items.append(Buffer(parameter.name, length, content))
+    return items
+
+
+def _content(
+    context: Context,
+    kernel: Kernel,
+    drafted: Draft,
+    parts: Parts,
+    parameter: Parameter,
+    lengths: Mapping[str, Expression | Unknown],
+) -> Content | None:
+    """What a buffer should hold: as the host fills it, as the kernel uses it, else the plain default of its type."""
+    facts, name = parts.facts, parameter.name
+    element = parameter.element or element_of_type(parameter.type, drafted.types)
+    floating = element is None or is_float(element.dtype)
+    given = drafted.arguments.get(name)
+    evidence = evidence_of(context, given, floating) if isinstance(given, Pointer) else None
+    only_written = name in facts.written and name not in facts.read
+    if only_written:
+        return None
+    if not floating and name in facts.offsets:
+        walked = lengths.get(facts.offsets[name])
+        if walked is not None and not isinstance(walked, Unknown):
+            return Content("offsets", (walked,))
+    if evidence is not None and evidence.content is not None and name in facts.read:
+        return evidence.content
+    if evidence is not None and evidence.cleared:
+        return Content("zeros")
+    if not floating and name in facts.indexes:
+        target, scale = facts.indexes[name]
+        reached = lengths.get(target)
+        if reached is not None and not isinstance(reached, Unknown):
+            return Content("index", (_scaled(reached, scale),))
+    return Content("normal") if floating else Content("uniform")
+
+
+def _scaled(length: Expression, scale: Expression | None) -> Expression:
+    """How many whole steps of ``scale`` elements a length holds."""
+    if scale is None or scale == Number(1):
+        return length
+    if isinstance(scale, Number) and isinstance(scale.value, int):
+        exact = divided_exactly(length, scale.value)
+        if exact is not None:
+            return exact
+    from optiml_core.workload.inference.polynomial import expression_of, polynomial_of
+
+    whole, part = polynomial_of(length), polynomial_of(scale)
+    if whole is not None and part is not None and len(part) == 1:
+        (factors, coefficient), *_ = part.items()
+        rest = {}
+        for monomial, own in whole.items():
+            left = list(monomial)
+            if own % coefficient or any(factor not in left for factor in factors):
+                break
+            for factor in factors:
+                left.remove(factor)
+            rest[tuple(left)] = own // coefficient
+        else:
+            return expression_of(rest)
+    return Binary("/", length, scale)
