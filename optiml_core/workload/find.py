@@ -12,15 +12,19 @@ from optiml_core.workload.expression import Number
 from optiml_core.workload.inference.globals import element_of_global
 from optiml_core.workload.inference.infer import Inference, file_constants, infer
 from optiml_core.workload.items import Buffer, Item, Scalar, Shape, TypeArgument, item_key, names_of_item, replaced
+from optiml_core.workload.neighbours import related_units
 from optiml_core.workload.record import Workload
 
 
 def find_workload(
-    unit: TranslationUnit, kernel: Kernel, toml: str | None = None, others: Sequence[TranslationUnit] = ()
+    unit: TranslationUnit,
+    kernel: Kernel,
+    toml: str | None = None,
+    others: Sequence[TranslationUnit] | None = None,
 ) -> Workload:
     """The workload of ``kernel``: what the comment above it and ``toml`` (the text of a workload file) declare; what
-    they leave open is inferred from the host code of ``unit`` and ``others`` (files that include it), and from the
-    kernel's own bounds.
+    they leave open is inferred from the host code of ``unit`` and ``others`` (its headers and callers; None: those
+    that are found next to the file), and from the kernel's own bounds.
 
     Never fails: errors stand in ``.failures``, guesses in ``.problems``; ``resolve_launch`` gives the first failure.
     """
@@ -31,7 +35,7 @@ def find_workload(
         inference = None
         items, problems = declaration.items, declaration.problems
     else:
-        inference = infer(unit, kernel, others)
+        inference = infer(unit, kernel, related_units(unit, kernel) if others is None else others)
         items, problems = _merged(declaration, inference, kernel)
     items, fixed = _with_file_constants(unit, kernel, items, declaration)
     launches = declaration.launches

@@ -157,13 +157,18 @@ def _limit(workload: Workload, name: str, declared: int, value: int) -> int:
 
 
 def size_names(kernel: Kernel, items: Sequence[Item], body: str, fixed: Iterable[str] = ()) -> tuple[str, ...]:
-    """The scalars that act as sizes: those behind lengths, grid, shared memory and index contents, and whole-number
-    arguments that the kernel's body compares something with. Names behind the block's shape and ``fixed`` are not.
+    """The scalars that act as sizes: those behind lengths and index contents, arguments behind the grid and shared
+    memory, and whole-number arguments that the kernel's body compares something with. Names behind the block's shape
+    and ``fixed`` are not.
     """
+    own = frozenset(parameter.name for parameter in kernel.parameters)
     wanted: frozenset[str] = frozenset()
     for item in items:
-        if isinstance(item, (Buffer, SharedMemory)) or (isinstance(item, Shape) and item.name == "grid"):
+        if isinstance(item, Buffer):
             wanted |= _reached(items, names_of_item(item))
+        elif isinstance(item, SharedMemory) or (isinstance(item, Shape) and item.name == "grid"):
+            # A helper name behind the shape alone is a tile or a number of blocks, no size of the problem.
+            wanted |= _reached(items, names_of_item(item)) & own
     for parameter in kernel.parameters:
         whole = parameter.element is not None and parameter.element.dtype.strip("u").startswith("int")
         if not parameter.is_pointer and whole and _is_bound(parameter.name, body):

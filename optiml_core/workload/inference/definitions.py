@@ -106,11 +106,16 @@ def _passes(
     if parent.type == "case_statement":
         return _case(context, parent, frame, position)
     if parent.type in ("while_statement", "for_statement", "for_range_loop", "do_statement"):
-        if event.kind in ("compound", "step") and not around and parent.type != "for_range_loop":
-            # How often it happened is not followed, unless the loop is not entered at all.
-            condition = parent.child_by_field_name("condition")
-            return False if _truth(context, condition, frame, parent.start_byte) is False else None
-        return True
+        if around or parent.type in ("for_range_loop", "do_statement"):
+            return True
+        body = parent.child_by_field_name("body")
+        if body is None or child != body:
+            return True
+        entered = _truth(context, parent.child_by_field_name("condition"), frame, body.start_byte)
+        if entered is False:
+            return False
+        # How often a change happened is not followed; a plain assignment is taken from the first iteration.
+        return None if event.kind in ("compound", "step") else True
     if parent.type in ("preproc_ifdef", "preproc_else", "preproc_if", "preproc_elif"):
         return _branch(context, parent, child, frame)
     if parent.type in ("lambda_expression", "catch_clause", "conditional_expression"):

@@ -362,12 +362,7 @@ def _collect_access(body: _Body, fragment: Fragment) -> None:
     elif kind == "pointer_expression" and fragment.text.startswith("*"):
         owner, index = fragment.child("argument"), None
     elif kind == "call_expression":
-        # A pointer that is handed on may be read and written there.
-        for argument in arguments_of(fragment):
-            handed = _base(body, argument, 0)
-            if handed is not None:
-                body.facts.read.add(handed[0])
-                body.facts.written.add(handed[0])
+        _note_handed(body, fragment)
         return
     else:
         return
@@ -381,13 +376,9 @@ def _collect_access(body: _Body, fragment: Fragment) -> None:
     position = constant(0) if index is None else _polynomial(body, index, 0)
     if index is not None:
         _note_indirection(body, pointer, index, 0)
-    if position is None or offset is None:
+    reach = _reach_of(body, offset, position, scale)
+    if reach is None:
         return
-    total = added(multiplied(position, constant(scale)) if scale > 0 else position, offset)
-    upper = _bounded_value(body, total, 0)
-    if upper is None:
-        return
-    reach = expression_of(added(upper, constant(max(scale, 1))))
     known = body.facts.reaches.setdefault(pointer, [])
     if reach not in known:
         known.append(reach)
@@ -438,6 +429,31 @@ def _base(body: _Body, owner: Fragment, depth: int) -> tuple[str, Polynomial | N
     if own is not None and whole and own.size > whole and own.size % whole == 0:
         scale = own.size // whole
     return found[0], None if changed else found[1], scale * found[2]
+
+
+def _note_handed(body: _Body, call: Fragment) -> None:
+    """A pointer that is handed on may be read and written there; the store and load intrinsics do one of both."""
+    name = called_name(call)
+    for position, argument in enumerate(arguments_of(call)):
+        handed = _base(body, argument, 0)
+        if handed is None:
+            continue
+        if not re.fullmatch(r"__st(wb|cg|cs|wt)", name) or position:
+            body.facts.read.add(handed[0])
+        if not re.fullmatch(r"__ld(g|cg|ca|cs|lu|cv)", name):
+            body.facts.written.add(handed[0])
+        if position == 0 and re.fullmatch(r"__(st|ld)\w+|atomic\w+", name):
+            reach = _reach_of(body, handed[1], constant(0), handed[2])
+            if reach is not None and reach not in body.facts.reaches.setdefault(handed[0], []):
+                body.facts.reaches[handed[0]].append(reach)
+
+
+def _reach_of(body: _Body, offset: Polynomial | None, position: Polynomial | None, scale: int) -> Expression | None:
+    """One more than the largest element that ``offset + position * scale`` touches."""
+    if offset is None or position is None:
+        return None
+    upper = _bounded_value(body, added(multiplied(position, constant(scale)), offset), 0)
+    return None if upper is None else expression_of(added(upper, constant(max(scale, 1))))
 
 
 def _note_use(body: _Body, pointer: str, access: Fragment) -> None:

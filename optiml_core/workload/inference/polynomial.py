@@ -148,6 +148,15 @@ def simplified(expression: Expression) -> Expression:
     return expression
 
 
+def tidied(expression: Expression) -> Expression:
+    """The expression, or its sum of products where that is shorter (`a * b + c - c` is `a * b`)."""
+    polynomial = polynomial_of(expression)
+    if polynomial is None:
+        return expression
+    other = expression_of(polynomial)
+    return other if len(write_expression(other)) < len(write_expression(expression)) else expression
+
+
 def _folded(operator: str, left: Expression, right: Expression, column: int) -> Expression:
     if operator == "*" and Number(1) in (left, right):
         return right if left == Number(1) else left

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from optiml_core.workload.expression import LARGEST
+from attrs import evolve
+
+from optiml_core.workload.expression import LARGEST, Name
 
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
 from optiml_core.workload.inference import allocations, calls, constants, definitions, evaluation
@@ -167,7 +169,12 @@ def value_of_event(context: Context, path: str, event: Event, frame: Frame | Non
     key = f"{owner}.{path}@{event.start}"
     at = event.start
     if event.kind == "address":
-        return allocations.given_by_address(context, event, frame)
+        given = allocations.given_by_address(context, event, frame)
+        declared = _declared_number(context, path, frame)
+        if isinstance(given, Unknown) and declared is not None:
+            why = f"the value of `{path}` is not known: {given.reason}"
+            return guessed(context, key, path, declared, line, why)
+        return given
     if event.kind == "declared":
         return allocations.declared_value(context, event, frame, line)
     if event.kind == "constructed":
@@ -204,7 +211,7 @@ def value_of_event(context: Context, path: str, event: Event, frame: Frame | Non
         return value
     if isinstance(value, Unknown) and (is_arithmetic(event.type) or "command line" in value.reason):
         return guessed(context, key, path, event.type, line, f"the value of `{path}` is not known: {value.reason}")
-    return named(context, value, key, path, line)
+    return named(context, _renamed_choice(context, value, path), key, path, line)
 
 
 def named(
@@ -213,6 +220,26 @@ def named(
     """A constant that a variable or macro holds becomes a root, so that what follows from it stays visible."""
     if isinstance(value, Quantity) and is_constant(value) and abs(value.value) < LARGEST:
         return context.root(key, path.rsplit(".", 1)[-1].replace("[]", ""), value.value, kind, line)
+    return value
+
+
+def _declared_number(context: Context, path: str, frame: Frame | None) -> str | None:
+    """The type that a variable was declared with, if it is that of a number."""
+    events = list(frame.function.events.get(path, ())) if frame is not None else []
+    for event in (*events, *context.program.globals.get(path, ())):
+        if event.type and not event.is_array and is_arithmetic(event.type):
+            text = (event.node.text or b"").decode("utf-8", "replace")
+            return event.type if not re.search(rf"\*\s*{re.escape(path)}\b", text) else None
+    return None
+
+
+def _renamed_choice(context: Context, value: HostValue, path: str) -> HostValue:
+    """`int block_size = block_sizes[j];` gives what was chosen of the list the name that the program uses for it."""
+    if isinstance(value, Quantity) and isinstance(value.expression, Name):
+        root = context.roots.get(value.expression.text)
+        if root is not None and root.kind == "choice" and root.name != path and "." not in path:
+            note = root.note.replace(f"`{root.name}`", f"`{path}`", 1)
+            context.roots[root.key] = evolve(root, name=path, note=note)
     return value
 
 

@@ -28,7 +28,7 @@ from optiml_core.workload.inference.evidence import evidence_of
 from optiml_core.workload.inference.globals import global_buffers
 from optiml_core.workload.inference.kernel_facts import KernelFacts, largest_reach
 from optiml_core.workload.inference.naming import Naming, with_literals, written
-from optiml_core.workload.inference.polynomial import divided_exactly, simplified
+from optiml_core.workload.inference.polynomial import divided_exactly, simplified, tidied
 from optiml_core.workload.inference.values import Pointer, Quantity, Unknown
 from optiml_core.workload.items import Buffer, Content, Item, Scalar, Shape, SharedMemory, TypeArgument
 
@@ -128,7 +128,7 @@ def _lengths(
         ]
         reach = largest_reach(usable, known)
         if reach is not None:
-            reach = simplified(replace_names(reach, lambda name: shapes.get(name.text, name)))
+            reach = tidied(simplified(replace_names(reach, lambda name: shapes.get(name.text, name))))
         if isinstance(host, Unknown):
             lengths[parameter.name] = reach if reach is not None else host
             continue
