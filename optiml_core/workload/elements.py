@@ -75,9 +75,9 @@ def pointee_spelling(type_text: str) -> str:
 
 
 def element_of_type(type_text: str, type_arguments: Mapping[str, str]) -> ElementType | None:
-    """The element of a parameter's type once template parameters are replaced by their arguments."""
+    """The element of a parameter's type once template parameters, or typedefs, are replaced by what they stand for."""
     spelling = pointee_spelling(type_text)
-    for _ in range(4):
+    for _ in range(8):
         if spelling not in type_arguments:
             break
         spelling = pointee_spelling(type_arguments[spelling])

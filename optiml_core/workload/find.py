@@ -8,9 +8,10 @@ from optiml_core.records import ElementType, Kernel, Problem
 from optiml_core.source import TranslationUnit
 from optiml_core.workload.assembling import assembled
 from optiml_core.workload.declaration import Declaration, parse_declaration
+from optiml_core.workload.elements import element_of_type
 from optiml_core.workload.expression import Number
 from optiml_core.workload.inference.globals import element_of_global
-from optiml_core.workload.inference.infer import Inference, file_constants, infer
+from optiml_core.workload.inference.infer import Inference, file_aliases, file_constants, infer
 from optiml_core.workload.items import Buffer, Item, Scalar, Shape, TypeArgument, item_key, names_of_item, replaced
 from optiml_core.workload.neighbours import related_units
 from optiml_core.workload.record import Workload
@@ -28,6 +29,12 @@ def find_workload(
 
     Never fails: errors stand in ``.failures``, guesses in ``.problems``; ``resolve_launch`` gives the first failure.
     """
+    if others is None:
+        others = related_units(unit, kernel)
+    # A kernel of a header is read where it stands; the file that was asked about is then one of its callers.
+    home = next((one for one in (unit, *others) if one.source.path == kernel.file), unit)
+    if home is not unit:
+        unit, others = home, [unit, *(one for one in others if one is not home)]
     declaration = parse_declaration(unit.source.text, kernel, toml)
     body = unit.source.slice(kernel.body_range)
     elements = _elements_of_globals(unit)
@@ -35,7 +42,7 @@ def find_workload(
         inference = None
         items, problems = declaration.items, declaration.problems
     else:
-        inference = infer(unit, kernel, related_units(unit, kernel) if others is None else others)
+        inference = infer(unit, kernel, others)
         items, problems = _merged(declaration, inference, kernel)
     items, fixed = _with_file_constants(unit, kernel, items, declaration)
     launches = declaration.launches
@@ -44,7 +51,8 @@ def find_workload(
     template_arguments = kernel.instantiations[0] if kernel.instantiations else ()
     if inference is not None:
         fixed |= inference.fixed
-        template_arguments = template_arguments or inference.template_arguments
+        # Evaluated, where the kernel only has the text of the launch.
+        template_arguments = inference.template_arguments or template_arguments
     return assembled(
         kernel,
         items,
@@ -55,7 +63,7 @@ def find_workload(
         problems=problems,
         failures=declaration.failures,
         fixed=fixed | {one.name for one in kernel.template_parameters},
-        elements=elements,
+        elements={**elements, **_elements_of_parameters(unit, kernel, others)},
         globals_of_file=tuple(name for name in elements if name not in {one.name for one in kernel.parameters}),
     )
 
@@ -132,6 +140,20 @@ def _all(items: Iterable[Item], declaration: Declaration) -> Iterable[Item]:
     yield from items
     for launch in declaration.launches:
         yield from launch
+
+
+def _elements_of_parameters(
+    unit: TranslationUnit, kernel: Kernel, others: Sequence[TranslationUnit]
+) -> dict[str, ElementType]:
+    """Element types of parameters that the file's own text hides behind a typedef of a header."""
+    hidden = [one for one in kernel.parameters if one.element is None]
+    if not hidden:
+        return {}
+    aliases = file_aliases([unit, *others])
+    template = {one.name for one in kernel.template_parameters}
+    own = {name: target for name, target in aliases.items() if name not in template}
+    found = {one.name: element_of_type(one.type, own) for one in hidden}
+    return {name: element for name, element in found.items() if element is not None}
 
 
 def _elements_of_globals(unit: TranslationUnit) -> dict[str, ElementType]:

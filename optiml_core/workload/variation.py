@@ -15,7 +15,7 @@ from optiml_core.workload.record import Workload
 
 # What one varied launch may cost, so that an emulator runs it in a fraction of a second.
 LARGEST_ELEMENTS = 1 << 19
-LARGEST_THREADS = 1 << 18
+LARGEST_THREADS = 1 << 19
 MOST_VARIATIONS = 24
 
 # Where a `require` refuses a value, these multiples of it are tried next.
@@ -35,21 +35,20 @@ def size_variations(workload: Workload, seed: int) -> tuple[Mapping[str, Value],
     values = _values_of(workload, sizes)
     generator = random.Random(seed)
     threads = _threads(workload)
-    shapes = [{}, *_shapes(sizes, threads, generator)] if sizes else [{}]
-    chosen: list[Mapping[str, Value]] = []
-    costly: list[tuple[int, Mapping[str, Value]]] = []
+    shapes = [{}, *_shapes(values, threads, generator)] if sizes else [{}]
+    fitted: list[tuple[float, Mapping[str, Value]]] = []
     for shape in shapes:
-        fitted = _fitted(workload, shape, values, generator)
-        if fitted is None or fitted in chosen:
-            continue
-        cost = _cost(resolve_launch(workload, 0, fitted))
-        if cost <= 1:
-            chosen.append(fitted)
-        else:
-            costly.append((int(cost * 1000), fitted))
-    if not chosen:
-        # Nothing shrinks: the cheapest there are, rather than nothing at all.
-        chosen = [shape for _, shape in sorted(costly, key=lambda one: one[0])[:4]]
+        for divisor in (1, 2, 4, 8, 16, 32):
+            smaller = {name: max(1, -(-value // divisor)) for name, value in shape.items()}
+            candidate = _fitted(workload, smaller, values, generator)
+            cost = float("inf") if candidate is None else _cost(resolve_launch(workload, 0, candidate))
+            if candidate is not None and candidate not in [known for _, known in fitted]:
+                fitted.append((cost, candidate))
+            if cost <= 1 or not shape:
+                break
+    # Where nothing shrinks enough, the cheapest there are, rather than nothing at all.
+    limit = max([1.0, *sorted(cost for cost, _ in fitted)[3:4]]) if not any(cost <= 1 for cost, _ in fitted) else 1.0
+    chosen: list[Mapping[str, Value]] = [shape for cost, shape in fitted if cost <= limit]
     base = chosen[0] if chosen else {}
     for name, value in _scalar_values(workload):
         varied = {**base, name: value}
@@ -77,8 +76,12 @@ def _threads(workload: Workload) -> int:
 # -------------------------------------------------------------------------------------- shapes
 
 
-def _shapes(sizes: Sequence[str], threads: int, generator: random.Random) -> Iterator[dict[str, int]]:
-    """Shapes by the number of sizes: their product stays near some ten thousand whatever their number."""
+def _shapes(sizes: Mapping[str, int], threads: int, generator: random.Random) -> Iterator[dict[str, int]]:
+    """Shapes by the number of sizes: their product stays near some ten thousand whatever their number.
+
+    ``sizes``: the declared values. A size that is small when declared (the width of a filter, the dimension of a
+    head) stays near that: kernels have arrays of such extents.
+    """
     count = len(sizes)
     if count == 1:
         near, friendly, long = max(threads + threads // 2, 48), 2 * max(threads, 32), 5 * max(threads, 32)
@@ -86,27 +89,48 @@ def _shapes(sizes: Sequence[str], threads: int, generator: random.Random) -> Ite
         near = {2: 72, 3: 36, 4: 14}.get(count, 7)
         friendly = {2: 64, 3: 32, 4: 16}.get(count, 8)
         long = {2: 2 * threads, 3: min(2 * threads, 520), 4: min(2 * threads, 264)}.get(count, 70)
-    odd = _primes_near(near, count, generator)
-    yield dict(zip(sizes, odd, strict=True))
-    yield {name: friendly * (1 + position % 3) for position, name in enumerate(sizes)}
+    odd = _odd_sizes(sizes, near, generator)
+    yield odd
+    yield {
+        name: min(friendly * (1 + position % 3), _power_below(declared))
+        for position, (name, declared) in enumerate(sizes.items())
+    }
     yield dict.fromkeys(sizes, 1)
     small = {1: 1, 2: 3, 3: 3}.get(count, 2)
-    for position, name in enumerate(sizes):
-        shape = {other: small + 2 * (index % 2) for index, other in enumerate(sizes)}
-        yield {**shape, name: _primes_near(long + 3 + position, 1, generator)[0]}
+    for position, (name, declared) in enumerate(sizes.items()):
+        shape = {other: min(small + 2 * (index % 2), sizes[other]) for index, other in enumerate(sizes)}
+        wanted = long + 3 + position if declared > 64 else declared + 2
+        yield {**shape, name: _primes_near(wanted, 1, generator)[0]}
     if count > 1:
         for name in sizes:
-            yield {**dict(zip(sizes, odd, strict=True)), name: 1}
+            yield {**odd, name: 1}
+
+
+def _odd_sizes(sizes: Mapping[str, int], near: int, generator: random.Random) -> dict[str, int]:
+    """A prime for each size, distinct where the declared values leave room."""
+    primes = _primes_near(near, len(sizes), generator)
+    chosen = {}
+    for (name, declared), prime in zip(sizes.items(), primes, strict=True):
+        below = [number for number in range(2, declared) if _is_prime(number)] if declared <= prime else []
+        chosen[name] = below[-1 - generator.randrange(min(2, len(below)))] if below else min(prime, max(declared, 1))
+    return chosen
+
+
+def _power_below(number: int) -> int:
+    """The largest power of two that is not above a number."""
+    return 1 << (max(number, 1).bit_length() - 1)
 
 
 def _primes_near(target: int, count: int, generator: random.Random) -> list[int]:
     """``count`` distinct odd primes around ``target``, which ones depends on the generator."""
     low, high = max(3, target * 3 // 4), max(target * 3 // 2, 7 + 8 * count)
+    if target < 64:
+        low, high = max(3, target - 1), target + 12 + 8 * count
     primes = [number for number in range(low | 1, high + 1, 2) if _is_prime(number)]
     while len(primes) < count:
         high = high * 2 + 8
         primes = [number for number in range(low | 1, high + 1, 2) if _is_prime(number)]
-    return generator.sample(primes, count)
+    return generator.sample(primes, count) if count > 1 or target >= 64 else primes[:1]
 
 
 def _is_prime(number: int) -> bool:
@@ -130,12 +154,12 @@ def _candidates(
     yield dict(shape)
     if not shape:
         return
-    for multiple in _MULTIPLES:
-        yield {name: -(-value // multiple) * multiple for name, value in shape.items()}
     # Only one size may be under the requirement: the others keep their odd values.
     for name, value in shape.items():
         for multiple in _MULTIPLES:
             yield {**shape, name: -(-value // multiple) * multiple}
+    for multiple in _MULTIPLES:
+        yield {name: -(-value // multiple) * multiple for name, value in shape.items()}
     for name in shape:
         yield {**shape, name: declared[name]}
     yield dict.fromkeys(shape, max(shape.values()))
@@ -157,18 +181,23 @@ def _limit(workload: Workload, name: str, declared: int, value: int) -> int:
 
 
 def size_names(kernel: Kernel, items: Sequence[Item], body: str, fixed: Iterable[str] = ()) -> tuple[str, ...]:
-    """The scalars that act as sizes: those behind lengths and index contents, arguments behind the grid and shared
-    memory, and whole-number arguments that the kernel's body compares something with. Names behind the block's shape
-    and ``fixed`` are not.
+    """The scalars that act as sizes: arguments behind lengths, index contents, the grid and shared memory, helper names
+    behind both lengths and the grid, and whole-number arguments that the kernel's body compares something with. Names
+    behind the block's shape and ``fixed`` are not.
     """
     own = frozenset(parameter.name for parameter in kernel.parameters)
-    wanted: frozenset[str] = frozenset()
+    lengths: frozenset[str] = frozenset()
+    grid: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
     for item in items:
         if isinstance(item, Buffer):
-            wanted |= _reached(items, names_of_item(item))
-        elif isinstance(item, SharedMemory) or (isinstance(item, Shape) and item.name == "grid"):
-            # A helper name behind the shape alone is a tile or a number of blocks, no size of the problem.
-            wanted |= _reached(items, names_of_item(item)) & own
+            lengths |= _reached(items, names_of_item(item))
+        elif isinstance(item, SharedMemory):
+            shared |= _reached(items, names_of_item(item))
+        elif isinstance(item, Shape) and item.name == "grid":
+            grid |= _reached(items, names_of_item(item))
+    # A helper name is a size of the problem if lengths and the grid follow it; else it is a tile or a capacity.
+    wanted = ((lengths | grid | shared) & own) | (lengths & grid)
     for parameter in kernel.parameters:
         whole = parameter.element is not None and parameter.element.dtype.strip("u").startswith("int")
         if not parameter.is_pointer and whole and _is_bound(parameter.name, body):

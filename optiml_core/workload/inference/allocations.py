@@ -10,7 +10,7 @@ from optiml_core.workload.elements import pointee_spelling
 from optiml_core.workload.expression import Binary, Name, Number
 
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
-from optiml_core.workload.inference import calls, constants, definitions, evaluation, variables
+from optiml_core.workload.inference import calls, constants, definitions, evaluation, frames, variables
 from optiml_core.workload.inference.context import Context, Frame
 from optiml_core.workload.inference.polynomial import divided_exactly, expression_of, polynomial_of
 from optiml_core.workload.inference.program import Event, Fragment, Function, arguments_of, called_name
@@ -108,7 +108,7 @@ def given_by_address(context: Context, event: Event, frame: Frame | None) -> Hos
         return Unknown(f"what `{name}` gives is not known", line)
     if name.startswith("cudaOccupancy"):
         note = "a block of 256 was taken: the program asks the occupancy calculator"
-        return context.root(f"{event.path}@{event.start}", event.path, 256, "guess", line, note)
+        return context.root(f"{event.path}@{event.start}", event.path, 256, "guess", line, note, _file(frame))
     own = calls.own_function(context, name, len(arguments))
     if own is not None and event.argument < len(own.parameters):
         return _through_parameter(context, own, event, call, frame)
@@ -127,6 +127,10 @@ def given_by_address(context: Context, event: Event, frame: Frame | None) -> Hos
     return Unknown(f"what `{name}` leaves in `{event.path}` is not known", line)
 
 
+def _file(frame: Frame | None) -> str | None:
+    return frame.function.unit.source.path if frame is not None else None
+
+
 def _allocation(event: Event, size: HostValue, frame: Frame | None, line: int) -> HostValue:
     if not isinstance(size, Quantity):
         return size
@@ -138,7 +142,7 @@ def _through_parameter(
     context: Context, function: Function, event: Event, call: Fragment, frame: Frame | None
 ) -> HostValue:
     """A function of the file that allocates, or sets, through a pointer to the variable."""
-    inner = calls.frame_of_call(context, function, call, frame, event.start)
+    inner = frames.frame_of_call(context, function, call, frame, event.start)
     if inner.depth > 20:
         return Unknown(f"`{function.name}` calls itself")
     name = function.parameters[event.argument].name

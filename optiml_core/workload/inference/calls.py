@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
-from optiml_core.workload.inference import allocations, definitions, evaluation
-from optiml_core.workload.inference.context import Bound, Context, Frame
+from optiml_core.workload.inference import allocations, definitions, evaluation, frames
+from optiml_core.workload.inference.context import Context, Frame
 from optiml_core.workload.inference.program import (
     Event,
     Fragment,
@@ -29,6 +29,7 @@ from optiml_core.workload.inference.values import (
     called,
     extents_of,
     number,
+    plain_number,
     rounded_down,
     rounded_up,
 )
@@ -109,6 +110,8 @@ def _library_call(name: str, written: str, values: list[HostValue], line: int) -
         above, below = values[0], values[1]
         if isinstance(above, Quantity) and isinstance(below, Quantity):
             return called("ceil_div", [above, below])
+    if name == "checkCmdLineFlag":
+        return number(0)  # of the CUDA samples: whether an option was given, and none is
     if _FROM_OUTSIDE.fullmatch(name):
         return Unknown("it comes from the command line", line)
     for one in values:
@@ -149,10 +152,11 @@ def _arithmetic(name: str, values: list[HostValue]) -> HostValue | None:
         return rounded_down(numbers[0])
     try:
         if name in ("pow", "powf") and len(numbers) == 2:
-            return number(float(numbers[0].value) ** float(numbers[1].value))
+            return plain_number(float(numbers[0].value) ** float(numbers[1].value), *numbers)
         if name in _MATH:
             result = _MATH[name](numbers[0].value)
-            return number(result if name == "abs" and not numbers[0].is_float else float(result))
+            kept = name == "abs" and not numbers[0].is_float
+            return plain_number(result if kept else float(result), *numbers)
     except (ValueError, OverflowError, ZeroDivisionError):
         return Unknown(f"`{name}` has no value here")
     return None
@@ -167,40 +171,11 @@ def own_function(context: Context, name: str, count: int) -> Function | None:
     return next(iter(fitting or functions), None)
 
 
-def arguments_bound(
-    function: Function, arguments: Sequence[Fragment], frame: Frame | None, position: int
-) -> dict[str, Bound]:
-    """The parameters of a function bound to the arguments of one call."""
-    return {
-        parameter.name: Bound(argument, frame, position)
-        for parameter, argument in zip(function.parameters, arguments, strict=False)
-    }
-
-
-def frame_of_call(
-    context: Context, function: Function, call: Fragment, frame: Frame | None, position: int
-) -> Frame:
-    """The frame of one call of a function of the file."""
-    arguments = arguments_bound(function, arguments_of(call), frame, position)
-    template_arguments: dict[str, Bound] = {}
-    written = call.child("function")
-    listed = written.child("arguments") if written is not None else None
-    if listed is None and written is not None and written.node.type == "qualified_identifier":
-        inner = written.child("name")
-        listed = inner.child("arguments") if inner else None
-    given = listed.named() if listed is not None else []
-    for name, argument in zip(function.template_parameters, given, strict=False):
-        fragment = expression_fragment(argument.text) or argument
-        template_arguments[name] = Bound(fragment, frame, position)
-    depth = frame.depth + 1 if frame is not None else 1
-    return Frame(function, arguments, template_arguments, depth)
-
-
 def returned_value(
     context: Context, function: Function, call: Fragment, frame: Frame | None, position: int
 ) -> HostValue:
     """What a function of the file returns for these arguments: the first return that is reached."""
-    inner = frame_of_call(context, function, call, frame, position)
+    inner = frames.frame_of_call(context, function, call, frame, position)
     if inner.depth > 20:
         return Unknown(f"`{function.name}` calls itself")
     for statement in function.returns:
@@ -212,42 +187,6 @@ def returned_value(
         if definitions.is_reached(context, event, inner, end) is not False:
             return evaluation.evaluate(context, value, inner, statement.node.start_byte)
     return Unknown(f"what `{function.name}` returns is not known")
-
-
-def frame_of(context: Context, function: Function, depth: int = 0) -> Frame:
-    """The frame of a function's first call in the file, seen from `main` where there is one."""
-    key = id(function)
-    if key in context.frames:
-        return context.frames[key]
-    # Functions that call each other must not be followed for ever.
-    context.frames[key] = Frame(function, {}, {}, depth)
-    best: Frame | None = None
-    for caller, call in _calls_of(context, function):
-        around = frame_of(context, caller, depth + 1) if depth < 12 else None
-        if around is None:
-            continue
-        found = frame_of_call(context, function, call, around, call.node.start_byte)
-        event = Event("", "value", call.node.start_byte, call.node)
-        reached = definitions.is_reached(context, event, around, caller.node.end_byte - 1)
-        if reached is not False:
-            best = found
-            break
-        best = best or found
-    if best is not None:
-        context.frames[key] = best
-    return context.frames[key]
-
-
-def _calls_of(context: Context, function: Function) -> list[tuple[Function, Fragment]]:
-    """The calls of a function, those that fit its number of parameters first."""
-    direct: list[tuple[Function, Fragment]] = []
-    for caller in context.program.all_functions():
-        if caller is function:
-            continue
-        direct += [(caller, call) for call in caller.calls if called_name(call) == function.name]
-    required = sum(parameter.default is None for parameter in function.parameters)
-    direct.sort(key=lambda one: not required <= len(arguments_of(one[1])) <= len(function.parameters))
-    return direct
 
 
 def _pointer_inside(

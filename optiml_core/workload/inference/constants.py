@@ -62,13 +62,17 @@ def named_constant(context: Context, name: str) -> Quantity | None:
     return None if value is None else number(value)
 
 
-def device_property(context: Context, member: str) -> Quantity | None:
+def device_property(context: Context, member: str, frame: Frame | None, position: int) -> Quantity | None:
     """A member of cudaDeviceProp, as a guess for the default target."""
     if member not in _PROPERTIES:
         return None
     value = _PROPERTIES[member]
     note = f"`{member}` is read from the device; {value}, the value of an H100, was taken"
-    return context.root(f"device.{member}", member, value, "guess", None, note)
+    if frame is None:
+        return context.root(f"device.{member}", member, value, "guess", None, note)
+    unit = frame.function.unit
+    line = unit.plain.count(b"\n", 0, position) + 1
+    return context.root(f"device.{member}", member, value, "guess", line, note, unit.source.path)
 
 
 def size_of(
@@ -84,6 +88,12 @@ def size_of(
     target = without_casts(value) if value is not None else kind
     if target is None:
         return Unknown("a broken sizeof")
+    name = target.text.strip()
+    if frame is not None and name in frame.template_arguments:
+        return size_of_type(context, name, frame)
+    if re.fullmatch(r"[\w:]+", name) and (name in context.aliases or name in context.structs or element_type_of(name)):
+        # `sizeof(real)` reads like a variable where `real` is a type of a header.
+        return size_of_type(context, name, frame)
     return _size_of_variable(context, target, frame, position)
 
 
@@ -218,4 +228,5 @@ def chosen(context: Context, listing: Listing, path: str, fragment: Fragment) ->
     line = fragment.node.start_point[0] + 1
     taken = ", ".join(str(quantity.value) for quantity in values[:8]) + (", ..." if len(values) > 8 else "")
     note = f"`{name}` takes the values {taken} in turn; {one.value} was taken"
-    return context.root(f"{name}@{fragment.node.start_byte}#choice", name, one.value, "choice", line, note)
+    key = f"{name}@{fragment.node.start_byte}#choice"
+    return context.root(key, name, one.value, "choice", line, note, context.file_of(fragment.data))

@@ -45,8 +45,21 @@ class Context:
     aliases: Mapping[str, str] = field(factory=dict)  # typedefs and type macros
     structs: Mapping[str, Sequence[tuple[str, Sequence[str]]]] = field(factory=dict)  # members: type, extents
 
-    def root(self, key: str, name: str, value: float, kind: RootKind, line: int | None, note: str = "") -> Quantity:
+    def root(
+        self,
+        key: str,
+        name: str,
+        value: float,
+        kind: RootKind,
+        line: int | None,
+        note: str = "",
+        file: str | None = None,
+    ) -> Quantity:
         """The root of that key, made if it is new."""
         if key not in self.roots:
-            self.roots[key] = Root(key, name, value, kind, line, note)
+            self.roots[key] = Root(key, name, value, kind, line, note, file)
         return of_root(self.roots[key])
+
+    def file_of(self, data: bytes) -> str | None:
+        """The path of the file whose bytes these are; None for a snippet."""
+        return self.program.files.get(id(data))

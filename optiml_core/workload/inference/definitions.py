@@ -116,8 +116,6 @@ def _passes(
             return False
         # How often a change happened is not followed; a plain assignment is taken from the first iteration.
         return None if event.kind in ("compound", "step") else True
-    if parent.type in ("preproc_ifdef", "preproc_else", "preproc_if", "preproc_elif"):
-        return _branch(context, parent, child, frame)
     if parent.type in ("lambda_expression", "catch_clause", "conditional_expression"):
         return None
     return True
@@ -144,18 +142,3 @@ def _case(context: Context, case: Node, frame: Frame, position: int) -> bool | N
     if isinstance(one, Quantity) and isinstance(other, Quantity):
         return one.value == other.value
     return None
-
-
-def _branch(context: Context, directive: Node, child: Node, frame: Frame) -> bool | None:
-    """A branch of `#ifdef NAME` or `#ifndef NAME`: whether the file defines NAME."""
-    alternative = directive.child_by_field_name("alternative")
-    if directive.type != "preproc_ifdef":
-        return None if directive.type in ("preproc_if", "preproc_elif") else True
-    name = directive.child_by_field_name("name")
-    if name is None:
-        return None
-    text = frame.function.data[name.start_byte : name.end_byte].decode("utf-8", "replace")
-    opening = frame.function.data[directive.start_byte : directive.start_byte + 12]
-    negative = opening.lstrip(b"# \t").startswith(b"ifndef")
-    first = (text in context.program.macros) != negative
-    return first != (child == alternative)

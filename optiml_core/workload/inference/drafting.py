@@ -10,7 +10,7 @@ from attrs import frozen
 from optiml_core.records import Kernel, LaunchSite
 from optiml_core.source import TranslationUnit, element_type_of
 from optiml_core.workload.elements import pointee_spelling
-from optiml_core.workload.inference import calls, constants
+from optiml_core.workload.inference import constants, frames
 from optiml_core.workload.inference.context import Context, Frame
 from optiml_core.workload.inference.evaluation import evaluate
 from optiml_core.workload.inference.program import Function, Program, expression_fragment, path_of, without_casts
@@ -47,8 +47,12 @@ def new_context(program: Program, units: Sequence[TranslationUnit], guessed_size
     structs: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for unit in units:
         for alias in unit.type_aliases:
+            if program.dropped.holds(unit, alias.range.start_byte):
+                continue
             aliases.setdefault(alias.name, alias.target)
         for macro in unit.macros:
+            if program.macros.get(macro.name) is not macro:
+                continue
             if macro.parameters is None and re.fullmatch(r"[A-Za-z_][\w: ]*\*?", macro.body.strip()):
                 aliases.setdefault(macro.name, macro.body.strip())
         for struct in unit.structs:
@@ -78,7 +82,7 @@ def sites_of(units: Sequence[TranslationUnit], kernel: Kernel) -> list[tuple[Tra
 def draft(context: Context, unit: TranslationUnit, kernel: Kernel, site: LaunchSite) -> Draft:
     """Evaluates a launch site in the function around it, as its first caller calls it."""
     function = _function_around(context.program, unit, site)
-    frame = calls.frame_of(context, function) if function is not None else None
+    frame = frames.frame_of(context, function) if function is not None else None
     at = site.range.start_byte
 
     def value(text: str) -> HostValue:
@@ -92,9 +96,9 @@ def draft(context: Context, unit: TranslationUnit, kernel: Kernel, site: LaunchS
         given = value(text)
         if isinstance(given, Unknown) and not parameter.is_pointer and is_arithmetic(parameter.type):
             why = f"the value of `{parameter.name}` is not known: {given.reason}"
-            given = guessed(
-                context, f"?{parameter.name}", parameter.name, parameter.type, given.line or site.range.start_line, why
-            )
+            line = given.line or site.range.start_line
+            file = site.range.file
+            given = guessed(context, f"?{parameter.name}", parameter.name, parameter.type, line, why, file)
         arguments[parameter.name] = given
     for parameter in kernel.parameters[len(site.arguments) :]:
         if parameter.default is not None:
@@ -123,7 +127,7 @@ def signature_draft(context: Context, unit: TranslationUnit, kernel: Kernel) -> 
         if not parameter.is_pointer and is_arithmetic(parameter.type):
             arguments[parameter.name] = guessed(
                 context, f"?{parameter.name}", parameter.name, parameter.type, parameter.range.start_line,
-                f"the value of `{parameter.name}` is not known: {why}",
+                f"the value of `{parameter.name}` is not known: {why}", unit.source.path,
             )  # fmt: skip
         else:
             arguments[parameter.name] = Unknown(why)
@@ -212,28 +216,12 @@ def _deduce_types(
             continue
         fragment = expression_fragment(text)
         path = path_of(without_casts(fragment)) if fragment else None
-        declared = declared_type(context, path, frame) if path else None
+        declared = frames.declared_type(context, path, frame) if path else None
         if declared is not None:
             types[spelling] = _resolved_type(context, declared, frame)
         elif fragment is not None and fragment.node.type == "number_literal":
             is_float = "." in text or "f" in text
             types[spelling] = ("float" if text.endswith("f") else "double") if is_float else "int"
-
-
-def declared_type(context: Context, path: str, frame: Frame | None) -> str | None:
-    """The element type that a variable was declared with (`float` for `float* x` and `device_vector<float> x`)."""
-    events = list(frame.function.events.get(path, ())) if frame is not None else []
-    events += context.program.globals.get(path, [])
-    for event in events:
-        if event.type and event.type != "auto":
-            inside = re.search(r"(?:vector|unique_ptr|shared_ptr|Buffer|Array)\s*<\s*([^<>,]+)", event.type)
-            return pointee_spelling(inside[1] if inside else event.type)
-    if frame is not None:
-        for parameter in frame.function.parameters:
-            if parameter.name == path:
-                inside = re.search(r"vector\s*<\s*([^<>,]+)", parameter.type)
-                return pointee_spelling(inside[1] if inside else parameter.type)
-    return None
 
 
 def sizes_of_types(context: Context, spelling: str) -> int | None:

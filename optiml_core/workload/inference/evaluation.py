@@ -29,6 +29,7 @@ from optiml_core.workload.inference.values import (
     combine,
     minus,
     number,
+    plain_number,
 )
 
 # -------------------------------------------------------------------------------- expressions
@@ -126,9 +127,9 @@ def _unary(context: Context, fragment: Fragment, frame: Frame | None, position: 
     if sign == "-":
         return minus(value)
     if sign == "!":
-        return number(int(not value.value))
+        return plain_number(int(not value.value), value)
     if sign == "~":
-        return number(~int(value.value))
+        return plain_number(~int(value.value), value)
     return value
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from optiml_core.workload.expression import Number
+from optiml_core.workload.inference import frames
 from optiml_core.workload.inference.context import Context
 from optiml_core.workload.inference.evaluation import evaluate
 from optiml_core.workload.inference.program import (
@@ -127,9 +128,7 @@ def _remainder(context: Context, function: Function, event: Event, value: Fragme
         operator = inner.data[left.node.end_byte : right.node.start_byte].decode("utf-8", "replace").strip()
         if operator not in ("%", "&"):
             continue
-        from optiml_core.workload.inference.calls import frame_of
-
-        limit = evaluate(context, right, frame_of(context, function), event.start)
+        limit = evaluate(context, right, frames.frame_of(context, function), event.start)
         if isinstance(limit, Quantity) and 0 < limit.value < 1 << 31:
             return Content("uniform", (Number(0), Number(int(limit.value) + (operator == "&"))))
     return None

@@ -6,7 +6,7 @@ from optiml_core.records import ElementType
 from optiml_core.source import GlobalVariable, TranslationUnit, element_type_of
 from optiml_core.workload.elements import is_float, pointee_spelling
 from optiml_core.workload.expression import Expression, Number
-from optiml_core.workload.inference import calls
+from optiml_core.workload.inference import frames
 from optiml_core.workload.inference.context import Context
 from optiml_core.workload.inference.evaluation import evaluate
 from optiml_core.workload.inference.kernel_facts import KernelFacts
@@ -63,7 +63,7 @@ def _content(context: Context, variable: GlobalVariable, element: ElementType, l
                     continue
                 if path_of(without_casts(arguments[0])) != variable.name:
                     continue
-                frame = calls.frame_of(context, function)
+                frame = frames.frame_of(context, function)
                 value = evaluate(context, arguments[1], frame, call.node.start_byte)
                 if isinstance(value, Quantity):
                     held: Expression = Number(value.value)

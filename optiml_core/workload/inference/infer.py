@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from optiml_core.records import Kernel, LaunchSite, Parameter, Problem
 from optiml_core.source import TranslationUnit
 from optiml_core.workload.elements import element_of_type, pointee_spelling
-from optiml_core.workload.expression import Number
+from optiml_core.workload.expression import Expression, Number, names_in
 from optiml_core.workload.inference.allocations import allocation_length
 from optiml_core.workload.inference.context import Context
 from optiml_core.workload.inference.drafting import (
@@ -22,7 +22,7 @@ from optiml_core.workload.inference.drafting import (
     sizes_of_types,
 )
 from optiml_core.workload.inference.kernel_facts import kernel_facts
-from optiml_core.workload.inference.naming import name_roots
+from optiml_core.workload.inference.naming import Naming, name_roots, written
 from optiml_core.workload.inference.program import Program, index_program
 from optiml_core.workload.inference.values import Extents, Pointer, Quantity, Unknown, is_constant
 from optiml_core.workload.inference.variables import variable
@@ -102,8 +102,6 @@ def _from(
 
 
 def _composed(context: Context, unit: TranslationUnit, kernel: Kernel, drafted: Draft) -> Inference:
-    text = unit.source.slice(kernel.body_range)
-    facts = kernel_facts(unit, kernel, context.program, _constants(context, text))
     scalars: list[tuple[str, Quantity]] = []
     for parameter in kernel.parameters:
         given = drafted.arguments.get(parameter.name)
@@ -118,24 +116,28 @@ def _composed(context: Context, unit: TranslationUnit, kernel: Kernel, drafted: 
     grid = drafted.grid.axes() if isinstance(drafted.grid, Extents) else None
     block = drafted.block.axes() if isinstance(drafted.block, Extents) else None
     shared = drafted.shared if isinstance(drafted.shared, Quantity) and drafted.shared.value else None
-    parts = Parts(facts, lengths, grid, block, shared)
     known = [one for one in lengths.values() if isinstance(one, Quantity)]
     others = [one.expression for one in (*known, *(grid or ()), *(block or ()), *((shared,) if shared else ()))]
     taken = {one.name for one in kernel.parameters} | {one.name for one in kernel.template_parameters}
     naming = name_roots(scalars, others, context.roots, taken)
+    constants = _constants(context, unit.source.slice(kernel.body_range), naming)
+    parts = Parts(kernel_facts(unit, kernel, context.program, constants), lengths, grid, block, shared)
     return write_down(context, unit, kernel, drafted, parts, naming)
 
 
-def _constants(context: Context, text: str) -> dict[str, int]:
-    """The whole-number constants of the file that a kernel's text names."""
+def _constants(context: Context, text: str, naming: Naming) -> dict[str, Expression]:
+    """The whole-number constants of the file that a kernel's text names: as the name that the launch has for them,
+    else as their number."""
     program = context.program
-    found: dict[str, int] = {}
+    found: dict[str, Expression] = {}
     for word in set(re.findall(r"[A-Za-z_]\w*", text)):
         macro = program.macros.get(word)
         if (macro is not None and macro.parameters is None) or word in program.globals or word in program.enumerators:
             value = variable(context, word, None, 0)
             if isinstance(value, Quantity) and isinstance(value.value, int):
-                found[word] = value.value
+                keys = names_in(value.expression)
+                named = bool(keys) and keys <= set(naming.names)
+                found[word] = written(value.expression, naming) if named else Number(value.value)
     return found
 
 
@@ -146,7 +148,7 @@ def _host_length(context: Context, kernel: Kernel, parameter: Parameter, drafted
         if isinstance(given, Quantity) and is_constant(given) and given.value == 0:
             return Unknown("a null pointer is passed")
         return given if isinstance(given, Unknown) else Unknown("it is no pointer that is followed")
-    element = parameter.element or element_of_type(parameter.type, drafted.types)
+    element = parameter.element or element_of_type(parameter.type, {**context.aliases, **drafted.types})
     spelling = pointee_spelling(parameter.type)
     size = element.size if element is not None else sizes_of_types(context, spelling)
     if not size:
@@ -164,3 +166,8 @@ def file_constants(unit: TranslationUnit, names: Sequence[str]) -> dict[str, int
         if isinstance(value, Quantity) and not any(root.note for root in context.roots.values()):
             found[name] = value.value
     return found
+
+
+def file_aliases(units: Sequence[TranslationUnit]) -> dict[str, str]:
+    """The typedefs and type macros of the units, and what each stands for."""
+    return dict(new_context(index_program(units), units, 1024).aliases)

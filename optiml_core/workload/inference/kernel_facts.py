@@ -15,7 +15,7 @@ from attrs import field, frozen
 from optiml_core.records import Kernel
 from optiml_core.source import TranslationUnit, element_type_of
 from optiml_core.workload.elements import pointee_spelling
-from optiml_core.workload.expression import Binary, Expression, Name, Number, write_expression
+from optiml_core.workload.expression import Binary, Expression, Name, Number, names_in, write_expression
 from optiml_core.workload.inference.polynomial import (
     Polynomial,
     added,
@@ -73,12 +73,15 @@ class _Body:
     scalars: set[str]
     bounds: dict[str, list[Fragment]]  # variable -> what it stays below
     inclusive: set[int]  # the bounds (by id) that it may reach
-    constants: Mapping[str, int]
+    constants: Mapping[str, Expression]
+    plain: frozenset[str]  # names that a declaration can use
     facts: KernelFacts
 
 
-def kernel_facts(unit: TranslationUnit, kernel: Kernel, program: Program, constants: Mapping[str, int]) -> KernelFacts:
-    """Reads the kernel's body. ``constants``: names at file scope with their whole-number values."""
+def kernel_facts(
+    unit: TranslationUnit, kernel: Kernel, program: Program, constants: Mapping[str, Expression]
+) -> KernelFacts:
+    """Reads the kernel's body. ``constants``: what stands for the whole-number constants of the file that it names."""
     node = unit.node(kernel)
     if node is None:
         return KernelFacts()
@@ -93,7 +96,8 @@ def kernel_facts(unit: TranslationUnit, kernel: Kernel, program: Program, consta
         dimensions=1 + max((("xyz".index(match[2])) for match in _INDEX.finditer(text)), default=0),
         words=frozenset(re.findall(r"[A-Za-z_]\w*", text)),
     )
-    body = _Body(program, function, pointers, scalars, {}, set(), constants, facts)
+    named: frozenset[str] = frozenset().union(*(names_in(value) for value in constants.values()))
+    body = _Body(program, function, pointers, scalars, {}, set(), constants, named | scalars, facts)
     whole = Fragment(function.node, function.data)
     for fragment in _walk(whole):
         _collect_bounds(body, fragment)
@@ -188,7 +192,7 @@ def _is_plain(body: _Body, factor: Expression) -> bool:
     """Whether an atom is a name that a declaration can use, or made of such."""
     match factor:
         case Name(text):
-            return text in body.scalars or text.startswith(("block.", "grid."))
+            return text in body.plain or text.startswith(("block.", "grid."))
         case Number():
             return True
         case Binary(_, left, right):
@@ -280,7 +284,7 @@ def _named_polynomial(body: _Body, fragment: Fragment, depth: int, bounded: bool
     if path in body.scalars and not events:
         return atom(Name(path))
     if not events and path in body.constants:
-        return constant(body.constants[path])
+        return polynomial_of(body.constants[path])
     if not events:
         macro = body.program.macros.get(path)
         inner = expression_fragment(expanded(macro, ())) if macro is not None and macro.parameters is None else None

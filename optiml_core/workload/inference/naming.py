@@ -42,12 +42,14 @@ LEAST_MATCHED_LITERAL = 16
 @frozen
 class Naming:
     """``names``: root key to name. ``values``: the expression of every scalar argument and helper, by name.
-    ``composites``: arguments that stand for an expression. ``same``: further arguments that hold a root."""
+    ``composites``: arguments that stand for an expression. ``same``: further arguments that hold a root.
+    ``arguments``: the names in ``values`` that are scalar arguments."""
 
     names: dict[str, str] = field(factory=dict)
     values: dict[str, Expression] = field(factory=dict)
     composites: list[tuple[str, Expression]] = field(factory=list)
     same: dict[str, list[str]] = field(factory=dict)
+    arguments: set[str] = field(factory=set)
 
 
 def name_roots(
@@ -57,7 +59,7 @@ def name_roots(
     taken: Iterable[str],
 ) -> Naming:
     """Names for everything: ``arguments`` are the scalars passed, ``others`` the lengths and shapes to be written."""
-    naming = Naming()
+    naming = Naming(arguments={name for name, _ in arguments})
     composites: list[tuple[str, Expression, Value]] = []
     for name, quantity in arguments:
         expression = simplified(quantity.expression)

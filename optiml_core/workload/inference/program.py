@@ -12,6 +12,7 @@ from attrs import field, frozen
 from tree_sitter import Language, Node, Parser
 
 from optiml_core.source import Macro, TranslationUnit
+from optiml_core.workload.inference.conditions import Dropped, dropped_parts
 
 EventKind = Literal["declared", "constructed", "value", "compound", "step", "element", "address"]
 
@@ -92,6 +93,8 @@ class Program:
     macros: dict[str, Macro]
     enumerators: dict[str, tuple[Fragment | None, str | None]]  # value, or the enumerator before it
     global_data: dict[str, TranslationUnit]
+    files: dict[int, str]  # id of a unit's bytes -> its path
+    dropped: Dropped
 
     def all_functions(self) -> Iterator[Function]:
         for functions in self.functions.values():
@@ -136,16 +139,49 @@ def statements_fragment(text: str) -> Fragment | None:
 # ------------------------------------------------------------------------------------- indexing
 
 
+def _calculated(text: str) -> float | None:
+    """The value of a preprocessor expression in which no name is left."""
+    # The evaluation of expressions needs a program, and this is what makes one: an empty one will do.
+    from optiml_core.workload.inference.context import Context
+    from optiml_core.workload.inference.evaluation import evaluate
+    from optiml_core.workload.inference.values import Quantity
+
+    fragment = expression_fragment(text)
+    empty = Program({}, {}, {}, {}, {}, {}, Dropped())
+    value = evaluate(Context(empty), fragment, None, 0) if fragment is not None else None
+    return value.value if isinstance(value, Quantity) else None
+
+
 def index_program(units: Sequence[TranslationUnit]) -> Program:
     """Indexes the host code of the units; kernels and device-only functions are left out."""
-    program = Program({}, {}, {}, {}, {})
+    files = {id(unit.plain): unit.source.path for unit in units}
+    program = Program({}, {}, {}, {}, {}, files, dropped_parts(units, _calculated))
     for unit in units:
         for macro in unit.macros:
-            program.macros.setdefault(macro.name, macro)
+            if not program.dropped.holds(unit, macro.range.start_byte):
+                program.macros.setdefault(macro.name, macro)
     for unit in units:
         kernels = {kernel.body_range.start_byte for kernel in unit.kernels}
         _index_scope(program, unit, unit.tree.root_node, kernels)
+    for function in program.all_functions():
+        _index_references(program, function)
     return program
+
+
+def _index_references(program: Program, function: Function) -> None:
+    """A variable that is passed by reference to a function of the files may get its value there."""
+    for call in function.calls:
+        callees = program.functions.get(called_name(call), ())
+        arguments = arguments_of(call)
+        callee = next((one for one in callees if len(one.parameters) == len(arguments)), None)
+        if callee is None or callee is function:
+            continue
+        for position, (argument, parameter) in enumerate(zip(arguments, callee.parameters, strict=True)):
+            path = path_of(argument) if "&" in parameter.type and "const" not in parameter.type.split("&")[0] else None
+            if path:
+                event = Event(path, "address", call.node.start_byte, call.node, call=call, argument=position)
+                function.events.setdefault(path, []).append(event)
+                function.events[path].sort(key=lambda one: one.start)
 
 
 _CONTAINERS = {
@@ -167,6 +203,8 @@ _CONTAINERS = {
 
 def _index_scope(program: Program, unit: TranslationUnit, node: Node, kernels: set[int]) -> None:
     for child in node.named_children:
+        if program.dropped.holds(unit, child.start_byte) and child.type not in _CONTAINERS:
+            continue
         if child.type == "function_definition":
             body = child.child_by_field_name("body")
             if body is not None and body.start_byte not in kernels:
@@ -269,10 +307,14 @@ def _index_body(program: Program, function: Function, body: Fragment) -> None:
     waiting = [body.node]
     while waiting:
         node = waiting.pop()
+        if program.dropped.holds(function.unit, node.start_byte) and not node.type.startswith("preproc"):
+            continue
         fragment = Fragment(node, body.data)
         for event in events_of(fragment, program):
             function.events.setdefault(event.path, []).append(event)
-        if node.type == "call_expression":
+        if node.type == "enum_specifier":
+            _index_enumerators(program, fragment)
+        elif node.type == "call_expression":
             function.calls.append(fragment)
         elif node.type == "return_statement":
             function.returns.append(fragment)
@@ -353,6 +395,10 @@ def _call_events(call: Fragment, program: Program) -> Iterator[Event]:
     yield from _address_events(call, call.node)
 
 
+# They return the memory; their first argument is a size.
+RETURNING_MEMORY = {"malloc", "calloc", "realloc", "aligned_alloc", "_mm_malloc", "alloca"}
+
+
 def _address_events(call: Fragment, at: Node) -> Iterator[Event]:
     name = called_name(call)
     for position, argument in enumerate(arguments_of(call)):
@@ -361,7 +407,7 @@ def _address_events(call: Fragment, at: Node) -> Iterator[Event]:
         if inner.node.type == "pointer_expression" and inner.text.startswith("&"):
             target = inner.child("argument")
             path = path_of(target) if target else None
-        elif position == 0 and "alloc" in name.lower():
+        elif position == 0 and "alloc" in name.lower() and name not in RETURNING_MEMORY:
             path = path_of(inner)
         if path is not None:
             yield Event(path, "address", at.start_byte, at, call=call, argument=position)

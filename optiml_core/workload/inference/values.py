@@ -7,7 +7,7 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from optiml_core.workload.expression import LARGEST, Binary, Call, Expression, Name, Negation, Number, negated
+from optiml_core.workload.expression import LARGEST, Binary, Call, Expression, Name, Negation, Number, names_in, negated
 from optiml_core.workload.expression import Value as Scalar
 
 RootKind = Literal["variable", "macro", "loop", "choice", "guess"]
@@ -26,17 +26,20 @@ class Root:
     kind: RootKind
     line: int | None = None
     note: str = ""
+    file: str | None = None
 
 
 @frozen
 class Quantity:
     """A number and its expression over root keys. ``ratio``: numerator and divisor of a floating division of
-    whole numbers, so that rounding it can be written as integer arithmetic."""
+    whole numbers, so that rounding it can be written as integer arithmetic. ``hidden``: roots that the value came
+    from and that the expression does not show, since the language cannot express how."""
 
     expression: Expression
     value: Scalar
     is_float: bool = False
     ratio: tuple[Quantity, Quantity] | None = None
+    hidden: frozenset[str] = frozenset()
 
 
 @frozen
@@ -109,9 +112,14 @@ def extents_of(values: list[Quantity]) -> Extents:
     return Extents(x, y, z)
 
 
-def _frozen_number(value: Scalar) -> Quantity:
-    """A value whose dependence on roots the language cannot express."""
-    return number(int(value) if isinstance(value, bool) else value)
+def roots_behind(*quantities: Quantity) -> frozenset[str]:
+    """Every root that the quantities came from."""
+    return frozenset().union(*(one.hidden | names_in(one.expression) for one in quantities))
+
+
+def plain_number(value: Scalar, *sources: Quantity) -> Quantity:
+    """A value that came from ``sources`` in a way that the language cannot express."""
+    return evolve(number(int(value) if isinstance(value, bool) else value), hidden=roots_behind(*sources))
 
 
 def combine(operator: str, left: Quantity, right: Quantity) -> Quantity | Unknown:
@@ -121,17 +129,19 @@ def combine(operator: str, left: Quantity, right: Quantity) -> Quantity | Unknow
     except (ZeroDivisionError, OverflowError, ValueError):
         return Unknown(f"`{operator}` has no value here")
     if isinstance(value, bool) or operator in ("&", "|", "^"):
-        return _frozen_number(int(value))
+        return plain_number(int(value), left, right)
     is_float = left.is_float or right.is_float
     if is_constant(left) and is_constant(right):
-        return _with_ratio(number(float(value) if is_float else value), operator, left, right, is_float)
+        folded = plain_number(float(value) if is_float else value, left, right)
+        return _with_ratio(folded, operator, left, right, is_float)
     if operator not in ("+", "-", "*", "/", "%", "<<", ">>"):
-        return _frozen_number(value)
+        return plain_number(value, left, right)
     first = left.expression
     if operator == "/" and is_float:
         # The language divides whole numbers as C++ does: make the dividend a double as the source did.
         first = Binary("*", first, Number(1.0))
-    result = Quantity(Binary(operator, first, right.expression), value, is_float)
+    hidden = left.hidden | right.hidden
+    result = Quantity(Binary(operator, first, right.expression), value, is_float, hidden=hidden)
     return _with_ratio(result, operator, left, right, is_float)
 
 
@@ -204,10 +214,10 @@ def as_integer(quantity: Quantity) -> Quantity:
     value = int(quantity.value)
     if quantity.ratio is not None:
         above, below = quantity.ratio
-        return Quantity(_quotient("/", above, below), value)
+        return Quantity(_quotient("/", above, below), value, hidden=quantity.hidden)
     if value == quantity.value and not _has_float(quantity.expression):
-        return Quantity(quantity.expression, value)
-    return number(value)
+        return Quantity(quantity.expression, value, hidden=quantity.hidden)
+    return plain_number(value, quantity)
 
 
 def rounded_up(quantity: Quantity) -> Quantity:
@@ -215,16 +225,16 @@ def rounded_up(quantity: Quantity) -> Quantity:
     value = math.ceil(quantity.value)
     if quantity.ratio is not None:
         above, below = quantity.ratio
-        return Quantity(_quotient("ceil_div", above, below), float(value), True)
+        return Quantity(_quotient("ceil_div", above, below), float(value), True, hidden=quantity.hidden)
     if not _has_float(quantity.expression):
-        return Quantity(quantity.expression, float(value), True)
-    return number(float(value))
+        return Quantity(quantity.expression, float(value), True, hidden=quantity.hidden)
+    return plain_number(float(value), quantity)
 
 
 def rounded_down(quantity: Quantity) -> Quantity:
     """`floor` of a number that is not negative."""
     whole = as_integer(quantity)
-    return Quantity(whole.expression, float(math.floor(quantity.value)), True)
+    return Quantity(whole.expression, float(math.floor(quantity.value)), True, hidden=whole.hidden)
 
 
 def _quotient(operator: str, above: Quantity, below: Quantity) -> Expression:
@@ -258,5 +268,7 @@ def called(function: str, values: list[Quantity]) -> Quantity:
     else:
         value = (min if function == "min" else max)(one.value for one in values)
     if all(is_constant(one) for one in values):
-        return number(value)
-    return Quantity(Call(function, tuple(one.expression for one in values)), value, isinstance(value, float))
+        return plain_number(value, *values)
+    hidden = frozenset().union(*(one.hidden for one in values))
+    arguments = tuple(one.expression for one in values)
+    return Quantity(Call(function, arguments), value, isinstance(value, float), hidden=hidden)

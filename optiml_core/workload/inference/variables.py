@@ -9,11 +9,12 @@ from attrs import evolve
 from optiml_core.workload.expression import LARGEST, Name
 
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
-from optiml_core.workload.inference import allocations, calls, constants, definitions, evaluation
+from optiml_core.workload.inference import allocations, constants, definitions, evaluation, frames
 from optiml_core.workload.inference.context import DEEPEST, Bound, Context, Frame
 from optiml_core.workload.inference.program import (
     Event,
     Fragment,
+    called_name,
     expanded,
     expression_fragment,
     path_of,
@@ -79,7 +80,7 @@ def _variable(context: Context, path: str, frame: Frame | None, position: int) -
         value = variable(context, owner, frame, position)
         if isinstance(value, Extents) and member in ("x", "y", "z"):
             return getattr(value, member)  # type: ignore[no-any-return]
-        known = constants.device_property(context, member)
+        known = constants.device_property(context, member, frame, position)
         if known is not None:
             return known
     return constants.named_constant(context, path) or Unknown(f"`{path}` is not known")
@@ -115,7 +116,7 @@ def _free_parameter(context: Context, path: str, frame: Frame, default: Fragment
     declared = next(one.type for one in function.parameters if one.name == path.split(".")[0])
     note = f"`{path}` is a parameter of `{function.name}`, which nothing in the file calls"
     if path == path.split(".")[0] and is_arithmetic(declared):
-        return guessed(context, f"{function.name}.{path}", path, declared, line, note)
+        return guessed(context, f"{function.name}.{path}", path, declared, line, note, function.unit.source.path)
     return Unknown(note, line)
 
 
@@ -126,7 +127,9 @@ def is_arithmetic(type_text: str) -> bool:
     )
 
 
-def guessed(context: Context, key: str, path: str, type_text: str, line: int | None, why: str) -> Quantity:
+def guessed(
+    context: Context, key: str, path: str, type_text: str, line: int | None, why: str, file: str | None
+) -> Quantity:
     """A number that the text does not give, as a root that says so."""
     name = path.rsplit(".", 1)[-1].replace("[]", "")
     value: float = context.guessed_size
@@ -138,7 +141,9 @@ def guessed(context: Context, key: str, path: str, type_text: str, line: int | N
         value = 256
     elif re.search(r"iter|step|repeat|rep$|seed|iteration", name, re.IGNORECASE):
         value = 1
-    return context.root(key, name, value, "guess", line, why)
+    elif re.search(r"warp|tile|per_|_per|unroll|chunk|vec|blocks$|n_?threads", name, re.IGNORECASE):
+        value = 32
+    return context.root(key, name, value, "guess", line, why, file)
 
 
 def _local(context: Context, path: str, frame: Frame, position: int) -> HostValue | None:
@@ -166,14 +171,19 @@ def _member(context: Context, path: str, base: Event, frame: Frame, position: in
 def value_of_event(context: Context, path: str, event: Event, frame: Frame | None) -> HostValue:
     line = event.node.start_point[0] + 1
     owner = frame.function.name if frame else ""
+    unit = frame.function.unit if frame else context.program.global_data.get(path)
+    file = unit.source.path if unit is not None else None
     key = f"{owner}.{path}@{event.start}"
     at = event.start
     if event.kind == "address":
         given = allocations.given_by_address(context, event, frame)
         declared = _declared_number(context, path, frame)
         if isinstance(given, Unknown) and declared is not None:
+            before = variable(context, path, frame, at) if _reads_options(event) else given
+            if isinstance(before, Quantity):
+                return before  # no option is given, so the value stays
             why = f"the value of `{path}` is not known: {given.reason}"
-            return guessed(context, key, path, declared, line, why)
+            return guessed(context, key, path, declared, line, why, file)
         return given
     if event.kind == "declared":
         return allocations.declared_value(context, event, frame, line)
@@ -207,10 +217,11 @@ def value_of_event(context: Context, path: str, event: Event, frame: Frame | Non
     if in_loop and isinstance(value, Quantity):
         note = f"`{path}` changes in a loop; its first value {value.value} was taken"
         if is_constant(value):
-            return context.root(key + "#loop", path, value.value, "loop", line, note)
+            return context.root(key + "#loop", path, value.value, "loop", line, note, file)
         return value
     if isinstance(value, Unknown) and (is_arithmetic(event.type) or "command line" in value.reason):
-        return guessed(context, key, path, event.type, line, f"the value of `{path}` is not known: {value.reason}")
+        why = f"the value of `{path}` is not known: {value.reason}"
+        return guessed(context, key, path, event.type, line, why, file)
     return named(context, _renamed_choice(context, value, path), key, path, line)
 
 
@@ -219,8 +230,20 @@ def named(
 ) -> HostValue:
     """A constant that a variable or macro holds becomes a root, so that what follows from it stays visible."""
     if isinstance(value, Quantity) and is_constant(value) and abs(value.value) < LARGEST:
+        uncertain = [context.roots[one] for one in sorted(value.hidden) if context.roots[one].kind == "guess"]
+        if uncertain:
+            name = path.rsplit(".", 1)[-1].replace("[]", "")
+            source = uncertain[0]
+            note = f"`{name}` follows from `{source.name}`: {source.note}; {value.value} was taken for `{name}`"
+            return context.root(key, name, value.value, "guess", line, note, source.file)
         return context.root(key, path.rsplit(".", 1)[-1].replace("[]", ""), value.value, kind, line)
     return value
+
+
+def _reads_options(event: Event) -> bool:
+    """Whether a call looks like one that reads an option of the command line into a variable, if there is one."""
+    name = called_name(event.call) if event.call is not None else ""
+    return re.search(r"arg|option|param|parse|flag|cmd|config", name, re.IGNORECASE) is not None
 
 
 def _declared_number(context: Context, path: str, frame: Frame | None) -> str | None:
@@ -282,7 +305,7 @@ def _set_in_a_function(context: Context, path: str) -> HostValue | None:
             is_local = event.kind in ("declared", "constructed") or (event.kind == "value" and event.type)
             if is_local or any(parameter.name == path.split(".")[0] for parameter in function.parameters):
                 break
-            value = value_of_event(context, path, event, calls.frame_of(context, function))
+            value = value_of_event(context, path, event, frames.frame_of(context, function))
             if not isinstance(value, Unknown):
                 return value
     return None

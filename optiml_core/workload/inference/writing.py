@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -60,9 +61,9 @@ def write_down(
     if block is None or grid is None:
         block, grid = _shapes_from_bounds(kernel, drafted, parts.facts, block, grid, problems)
     lengths = _lengths(kernel, parts, naming, values, grid, block)
-    independent = _independent(naming, values, parts, lengths, grid)
+    independent = _independent(naming, values, parts.facts, lengths, grid)
     if independent is not None:
-        naming, lengths, grid = independent
+        naming, grid = independent
     items: list[Item] = _scalars(kernel, drafted, naming)
     items += _buffers(context, kernel, drafted, parts, lengths, problems)
     constants, names_of_globals = global_buffers(context, unit, parts.facts)
@@ -71,7 +72,7 @@ def write_down(
     if parts.shared is not None:
         items.append(SharedMemory(written(parts.shared.expression, naming)))
     problems += _missing_scalars(kernel, drafted, naming)
-    guesses, remarks, guessed = _notes(context, naming)
+    guesses, remarks, guessed = _notes(context, naming, kernel)
     fixed = _fixed(context, unit, kernel, naming)
     template_arguments = tuple(
         drafted.types.get(one.name, str(values.get(one.name, one.default or ""))) for one in kernel.template_parameters
@@ -134,7 +135,8 @@ def _lengths(
             continue
         length = written(host.expression, naming)
         same = reach is not None and evaluate(reach, values) == evaluate(length, values)
-        if same and reach is not None and (isinstance(length, Number) or naming.same):
+        follows = naming.same or any(names_in(naming.values[name]) for name in naming.arguments)
+        if same and reach is not None and (isinstance(length, Number) or follows):
             length = reach
         elif isinstance(length, Number):
             length = with_literals(length, naming.values)
@@ -153,47 +155,38 @@ def _shape_names(grid: list[Expression] | None, block: list[Expression] | None) 
 def _independent(
     naming: Naming,
     values: Mapping[str, Value],
-    parts: Parts,
+    facts: KernelFacts,
     lengths: Mapping[str, Expression | Unknown],
     grid: list[Expression] | None,
-) -> tuple[Naming, dict[str, Expression | Unknown], list[Expression] | None] | None:
-    """Where one host variable is passed for several arguments (`f(x, n, n)`), lets each argument stand for itself.
+) -> tuple[Naming, list[Expression] | None] | None:
+    """Lets arguments that the host computes from one variable (`f(x, n, n)`, `f(x, n, 2 * n)`) stand for themselves.
 
-    Possible if the kernel's own bounds say which of them every length and grid extent follows; else None.
+    Possible if the kernel's own indexes say which of them every length follows, and its conditions the same of the
+    grid's axes; else None.
     """
-    if not naming.same:
+    dependent = {name: value for name, value in naming.values.items() if name in naming.arguments and names_in(value)}
+    if not dependent:
         return None
-    groups = {first: {first, *others} for first, others in naming.same.items()}
-    reaches = {name for reach in parts.facts.reaches.values() for one in reach for name in names_in(one)}
-    for length in lengths.values():
-        if isinstance(length, Unknown):
-            continue
-        for first in groups:
-            # Only an own bound of the kernel names the right one.
-            if first in names_in(length) and not groups[first] & reaches:
-                return None
-    chosen = dict(lengths)
+    together = frozenset(dependent).union(*(names_in(value) for value in dependent.values()))
     for name, length in lengths.items():
-        own = parts.facts.reaches.get(name, ())
-        if isinstance(length, Unknown) or not names_in(length) & set(groups):
+        if isinstance(length, Unknown) or not names_in(length) & together:
             continue
-        if not any(length == reach or simplified(reach) == length for reach in own):
+        if length not in [tidied(simplified(reach)) for reach in facts.reaches.get(name, ())]:
             return None
     axes = list(grid) if grid is not None else None
     for position, extent in enumerate(grid or ()):
-        used = names_in(extent) & set(groups)
-        if not used:
+        used = names_in(extent) & together
+        axis = "xyz"[position]
+        bound = facts.axes.get(axis) or facts.blocks.get(axis)
+        if not used or axes is None or (isinstance(bound, Name) and used == {bound.text}):
             continue
-        bound = parts.facts.axes.get("xyz"[position]) or parts.facts.blocks.get("xyz"[position])
         first = min(used)
-        if len(used) > 1 or not isinstance(bound, Name) or bound.text not in groups[first] or axes is None:
+        same = isinstance(bound, Name) and bound.text in together and values.get(bound.text) == values.get(first)
+        if len(used) > 1 or bound is None or not same:
             return None
         axes[position] = _with_name(extent, first, bound)
-    own_values = dict(naming.values)
-    for others in naming.same.values():
-        for other in others:
-            own_values[other] = Number(values[other])
-    return evolve(naming, values=own_values, same={}), chosen, axes
+    own_values = {name: Number(values[name]) if name in dependent else value for name, value in naming.values.items()}
+    return evolve(naming, values=own_values, same={}), axes
 
 
 def _with_name(expression: Expression, name: str, by: Expression) -> Expression:
@@ -274,7 +267,7 @@ def _missing_scalars(kernel: Kernel, drafted: Draft, naming: Naming) -> list[tup
 
 
 def _notes(
-    context: Context, naming: Naming
+    context: Context, naming: Naming, kernel: Kernel
 ) -> tuple[list[tuple[str, Problem]], list[tuple[str, Problem]], int]:
     """What was guessed, what was chosen, and how many sizes were guessed, for the roots that are in use."""
     guesses: list[tuple[str, Problem]] = []
@@ -284,12 +277,17 @@ def _notes(
         root = context.roots[key]
         if not root.note:
             continue
+        note = root.note if "taken" in root.note else f"{root.note}; {root.value} was taken"
+        line = root.line
+        if root.file is not None and root.file != kernel.file:
+            # A problem's line is one of the kernel's own file.
+            note, line = f"{note} (line {line} of {os.path.basename(root.file)})", None
+        problem = Problem(note, line, cure=_cure(f"{name} = {root.value}"))
         if root.kind == "guess":
-            note = root.note if "taken" in root.note else f"{root.note}; {root.value} was taken"
-            guesses.append((name, Problem(note, root.line, cure=_cure(f"{name} = {root.value}"))))
+            guesses.append((name, problem))
             sizes += root.value == context.guessed_size
         else:
-            remarks.append((name, Problem(root.note, root.line, cure=_cure(f"{name} = {root.value}"))))
+            remarks.append((name, problem))
     return guesses, remarks, sizes
 
 
@@ -349,7 +347,7 @@ def _content(
 ) -> Content | None:
     """What a buffer should hold: as the host fills it, as the kernel uses it, else the plain default of its type."""
     facts, name = parts.facts, parameter.name
-    element = parameter.element or element_of_type(parameter.type, drafted.types)
+    element = parameter.element or element_of_type(parameter.type, {**context.aliases, **drafted.types})
     floating = element is None or is_float(element.dtype)
     given = drafted.arguments.get(name)
     evidence = evidence_of(context, given, floating) if isinstance(given, Pointer) else None
