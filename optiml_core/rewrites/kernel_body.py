@@ -120,8 +120,19 @@ def _addressed(body: Node) -> frozenset[str]:
 
 
 def object_macros(unit: TranslationUnit) -> dict[str, str]:
-    """The file's macros without parameters that stand for an expression, name to text."""
-    return {macro.name: macro.body for macro in unit.macros if macro.parameters is None and macro.body.strip()}
+    """What names of the file stand for an expression: macros without parameters, constants at file scope."""
+    constants = {
+        variable.name: text_of(variable.value)
+        for declaration in unit.tree.root_node.named_children
+        for variable in declared_variables(declaration)
+        if variable.value is not None
+        and re.search(r"\bconst(expr)?\b", variable.type)
+        and not variable.is_array
+        and not variable.is_pointer
+        and variable.value.type != "argument_list"
+    }
+    macros = {macro.name: macro.body for macro in unit.macros if macro.parameters is None and macro.body.strip()}
+    return constants | macros
 
 
 @lru_cache(maxsize=1)

@@ -46,6 +46,7 @@ from optiml_core.rewrites.thread_coordinates import (
     guarded_work,
     invariant,
 )
+from optiml_core.rewrites.tiled_transpose import TiledTranspose, read_tiled_transpose, tiled_edits
 from optiml_core.rewrites.type_names import bare_type
 
 TILE = 32
@@ -158,10 +159,9 @@ def _direction(access: Access, names: frozenset[str]) -> str | None:
 
 
 def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
-    recognised = _recognise(context)
-    if isinstance(recognised, Refusal):
-        return recognised
     found = []
+    if isinstance(read_tiled_transpose(context), TiledTranspose):
+        found.append(Option({"tile": 0, "rows": 0}, "a tile of the block's own size, the launch as it is"))
     for rows in ROWS:
         option = Option({"tile": TILE, "rows": rows}, f"tiles of {TILE} x {TILE} with {TILE} x {rows} threads")
         if isinstance(apply(context, option), Rewritten):
@@ -173,10 +173,12 @@ def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
 
 
 def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
+    tile, rows = int(option.parameters["tile"]), int(option.parameters["rows"])
+    if tile == 0:
+        return _apply_to_tile_loop(context)
     recognised = _recognise(context)
     if isinstance(recognised, Refusal):
         return recognised
-    tile, rows = int(option.parameters["tile"]), int(option.parameters["rows"])
     body = recognised.body
     extents = {bound.name: bound.limit for bound in recognised.bounds}
     grid = {"x": "1", "y": "1", "z": "grid.z"}
@@ -187,14 +189,26 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     indent = indent_at(context.unit, first.start_byte)
     text = lines_of_code(_new_lines(context, recognised, tile, rows), layout_of(context.unit, body.body), indent)
     arrays = " and ".join(f"`{access.array}`" for access in recognised.staged)
-    rationale = (
-        f"A {tile} x {tile} tile in shared memory turns the strided loads of {arrays} into coalesced ones, "
-        "with the store coalesced too; one column of padding avoids bank conflicts."
+    rationale = _rationale(f"A {tile} x {tile} tile", arrays)
+    edits = [edit(context.unit, first.start_byte, last.end_byte, text[len(indent) :])]
+    return finish(context, body, edits, rationale, launch=launch)
+
+
+def _rationale(tile: str, arrays: str) -> str:
+    return (
+        f"{tile} in shared memory turns the strided accesses to {arrays} into coalesced ones; "
+        "one column of padding avoids bank conflicts."
     )
-    start = first.start_byte
-    return finish(
-        context, body, [edit(context.unit, start, last.end_byte, text[len(indent) :])], rationale, launch=launch
-    )
+
+
+def _apply_to_tile_loop(context: RewriteContext) -> Rewritten | Refusal:
+    found = read_tiled_transpose(context)
+    if isinstance(found, Refusal):
+        return found
+    edits, guards = tiled_edits(context, found)
+    strided = found.load if found.staged_is_load else found.store
+    rationale = _rationale(f"A tile of {found.tile} x {found.tile}", f"`{strided.array}`")
+    return finish(context, found.body, edits, rationale, guards=guards)
 
 
 def _new_lines(context: RewriteContext, found: _Plan, tile: int, rows: int) -> list[str]:

@@ -207,3 +207,29 @@ def test_transposes_after_other_block_shapes() -> None:
 
     for _, text, _ in rewritten_texts(named("launch-shape"), TRANSPOSE):
         check_agrees(named("shared-tile-transpose"), text, SHAPES[:3], most_options=1)
+
+
+HISTOGRAM = """
+// optiml: n = 500, x[n]: uniform(0, 300), h[300]: zeros
+// optiml: block = %s, grid = ceil_div(n, 64)
+__global__ void f(const unsigned short* x, unsigned int* h, int n) {
+  %s
+}
+"""
+COUNTS = {
+    "leaving": (
+        "64",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return; /* one */ atomicAdd(&h[x[i]], 1u);",
+    ),
+    "two": (
+        "(32, 2)",
+        "int i = blockIdx.x * 64 + threadIdx.y * 32 + threadIdx.x; if (i < n) "
+        "{ atomicAdd(&h[x[i]], 1u); atomicAdd(h + x[i] / 2, 2u); }",
+    ),
+    "one": ("64", "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n && x[i] > 7) atomicAdd(h, 1u);"),
+}
+
+
+@pytest.mark.parametrize("parts", COUNTS.values(), ids=COUNTS.keys())
+def test_privatize_atomics(parts: tuple[str, str]) -> None:
+    check_agrees(named("privatize-atomics"), HISTOGRAM % parts, lengths(*ODD))
