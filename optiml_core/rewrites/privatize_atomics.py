@@ -194,8 +194,9 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     edits = _edits(context, found, bins)
     if isinstance(edits, Refusal):
         return edits
+    counters = f"{bins} private counters" if bins > 1 else "a private counter"
     rationale = (
-        f"A block adds to {f'{bins} private counters' if bins > 1 else 'a private counter'} in shared memory and to `{found.name}` once at its end: "
+        f"A block adds to {counters} in shared memory and to `{found.name}` once at its end: "
         "atomics on one address no longer meet across the whole device."
     )
     guards = () if bins == 1 else (f"bins from {bins} on are added to global memory directly",)

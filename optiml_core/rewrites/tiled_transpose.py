@@ -1,6 +1,7 @@
 """The transpose whose threads already walk over a tile: ``for (j = 0; j < TILE; j += ROWS)``.
 
-Its blocks have TILE x ROWS threads. Here the launch stays; the tile that a block covers is put into shared memory between its loads and its stores.
+Its blocks have TILE x ROWS threads. Here the launch stays; the tile that a block covers is put into
+shared memory between its loads and its stores.
 """
 
 from __future__ import annotations
