@@ -245,7 +245,8 @@ CALLS = {
         "x[i] = table[i & 1](x[i]);",
     ),
     "virtual function": (
-        "struct Base { __device__ virtual float f(float a) { return 2 * a; } };\n"
+        "struct Any { __device__ virtual float f(float a) = 0; };\n"
+        "struct Base : Any { __device__ float f(float a) override { return 2 * a; } };\n"
         "struct Derived : Base { __device__ float f(float a) override { return a / 2; } };",
         "Base b; Derived d; Base* p = i & 1 ? &d : &b; x[i] = p->f(x[i]);",
     ),

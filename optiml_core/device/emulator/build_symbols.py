@@ -13,7 +13,7 @@ from optiml_core.device.emulator import build_elf as elf_tables
 from optiml_core.device.emulator.build_elf import Elf
 from optiml_core.device.emulator.build_entry import TABLE_SYMBOL
 
-_COMPILERS_OWN = ("_ZTI", "_ZTS", "_ZTV", "_ZGV", "_DYNAMIC", "_GLOBAL_", "__GNU", ".L")
+_COMPILERS_OWN = ("_ZTI", "_ZTS", "_ZGV", "_DYNAMIC", "_GLOBAL_", "__GNU", ".L")
 
 
 @frozen

@@ -22,8 +22,17 @@ _INDIRECT_CALLS = (
     else ()
 )
 _WORKER_SOURCES = ("worker_main.cpp", "sandbox.cpp", "indirect_calls.cpp")
-_EXPORTS = "{ optiml_device_*; optiml_dynamic_shared; __tsan_*; __ubsan_*; __wrap_*; __x86_indirect_thunk_*; };\n"
-_OFFERED = ("optiml_device_", "optiml_dynamic_shared", "__tsan_", "__ubsan_", "__wrap_", "__x86_indirect_thunk_")
+# What a candidate may call in the worker: names and beginnings of names.
+_OFFERED = (
+    "optiml_device_",
+    "optiml_dynamic_shared",
+    "__tsan_",
+    "__ubsan_",
+    "__wrap_",
+    "__x86_indirect_thunk_",
+    "__cxa_pure_virtual",
+)
+_EXPORTS = "{ " + " ".join(f"{name}{'*' if name.endswith('_') else ''};" for name in _OFFERED) + " };\n"
 
 
 @frozen
@@ -140,4 +149,4 @@ def _build_shim(cache: BuildCache, compiler: str, identity: str) -> Path | Failu
 
 def candidate_flags() -> list[str]:
     """The flags of every candidate; the precompiled shim must have exactly the same."""
-    return [*compile_plan.COMPILE_FLAGS, *compile_plan.INSTRUMENT_FLAGS, *_INDIRECT_CALLS]
+    return [*compile_plan.COMPILE_FLAGS, *compile_plan.INSTRUMENT_FLAGS, *_INDIRECT_CALLS, "-fno-rtti"]

@@ -6,6 +6,9 @@
 // reached by a function pointer, and what runs is what the hooks watch.
 #include "indirect_calls.h"
 
+extern "C" void __cxa_pure_virtual();
+extern "C" __attribute__((used, visibility("hidden"))) void (*const optiml_keep_pure_virtual)() = __cxa_pure_virtual;
+
 #if defined(__x86_64__)
 
 extern "C" {
