@@ -209,4 +209,5 @@ def result_json(result: SearchResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "stopped": result.stopped,
         "notes": list(result.notes),
+        "spent": dict(result.spent),
     }

@@ -85,6 +85,7 @@ class Evaluator:
             self.timer = GpuTimer(problem.original, self.workload, device, target, problem.seed)
         self.judge = RuleJudge()
         self._original_timing: Timing | None = None
+        self._spent: dict[str, float] = {}
 
     def _verifier(self, device: Device) -> Verifier:
         problem = self.problem
@@ -110,7 +111,7 @@ class Evaluator:
         timing = self._timing_of_original()
         if isinstance(timing, Failure):
             return Outcome("failed", timing.message, 0.0, original, key, verdict, failure=timing, seconds=spent)
-        spent["profile"] = time.monotonic() - started - spent["verify"]
+        spent.update(self._spent)
         findings = self._findings(timing.profile, self.unit, self.kernel, self.launch)
         proposals = propose_rewrites(self._context(original, self.unit, self.kernel, self.launch, findings))
         return Outcome(
@@ -138,7 +139,9 @@ class Evaluator:
 
     def _time(self, variant: Variant, original: Timing | None, plan: PairPlan) -> Timing | Failure:
         """Predicted on the emulator; with a GPU measured, the emulator's counts being kept as evidence."""
+        started = time.monotonic()
         predicted = predicted_timing(variant, original, self.workload, self.emulator, self.gpu, self.toolchain)
+        self._spent["profile"] = time.monotonic() - started
         if self.timer is None:
             return predicted
         # A kernel that the emulator cannot run is timed all the same; it only has no counters then.
@@ -146,7 +149,9 @@ class Evaluator:
         profile = without_time(counted.profile) if counted is not None and counted.profile is not None else None
         roofline = counted.roofline if counted is not None else None
         floor = original.roofline.floor if original is not None and original.roofline is not None else 0.0
+        started = time.monotonic()
         measured = self.timer.measure(variant, plan, floor)
+        self._spent["measure"] = time.monotonic() - started
         if isinstance(measured, Failure):
             return measured
         if roofline is not None:
@@ -187,9 +192,11 @@ class Evaluator:
                 verdict,
                 seconds=spent,
             )
+        self._spent = {}
         started = time.monotonic()
         outcome = self._time_and_judge(variant, key, verdict, built)
-        spent["profile"] = time.monotonic() - started
+        spent.update(self._spent)
+        spent["judge and propose"] = time.monotonic() - started - sum(self._spent.values())
         return evolve(outcome, seconds=spent)
 
     def _apply(self, variant: Variant, proposal: Proposal) -> Variant | Outcome:

@@ -7,6 +7,7 @@ a flag or nothing. The rules come from trust.md's cases: a result too good to be
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -61,6 +62,8 @@ COSTS = (
     *("shared_wavefronts", "l1_cycles", "shared_cycles", "warp_instructions", "warp_steps", "warp_cycles"),
     *("same_address_atomics", "atomic_cycles", "barriers", "divergent_branches", "fp64_cycles"),
 )
+# How many pairs were timed is said of every measurement.
+ROUTINE_REMARK = re.compile(r"\d+ pairs of \d+ launches")
 MEANS = ("achieved_occupancy", "warps", "busy_multiprocessors", "resident_blocks")
 
 
@@ -194,9 +197,10 @@ def impossible_numbers(evidence: Evidence) -> RuleJudgement | None:
 def timing_remarks(evidence: Evidence) -> RuleJudgement | None:
     """Whatever the measurement itself remarked: throttling, clocks that disagree, a busy GPU."""
     # A prediction says of itself that it is one; that is shown with it everywhere and needs no flag.
-    if not evidence.measurement.notes or evidence.measurement.kind == "predicted":
+    if evidence.measurement.kind == "predicted":
         return None
-    return RuleJudgement(flag="; ".join(evidence.measurement.notes))
+    remarks = [note for note in evidence.measurement.notes if not ROUTINE_REMARK.match(note)]
+    return RuleJudgement(flag="; ".join(remarks)) if remarks else None
 
 
 RULES: tuple[Rule, ...] = (

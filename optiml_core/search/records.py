@@ -149,3 +149,4 @@ class SearchResult:
     seconds: float
     stopped: StopReason
     notes: tuple[str, ...] = ()
+    spent: Mapping[str, float] = field(factory=dict)  # seconds by kind of work, added up over all processes

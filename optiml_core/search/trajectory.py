@@ -35,7 +35,17 @@ def search_result(problem: SearchProblem, grown: GrownTree, workload: Workload, 
         seconds=grown.seconds,
         stopped=grown.stopped,
         notes=grown.notes,
+        spent=time_spent(grown),
     )
+
+
+def time_spent(grown: GrownTree) -> dict[str, float]:
+    """Where the evaluations' time went, in seconds over all processes: build, verify, profile, measure ..."""
+    total: dict[str, float] = {}
+    for node in grown.tree.nodes:
+        for kind, seconds in (node.outcome.seconds if node.outcome else {}).items():
+            total[kind] = total.get(kind, 0.0) + seconds
+    return total
 
 
 def trajectory_steps(baseline: Outcome, chain: tuple[Outcome, ...]) -> tuple[TrajectoryStep, ...]:

@@ -26,27 +26,14 @@ from optiml_core.device.cuda.requests import (
 )
 from optiml_core.records import Failure
 
-# Names in PyCUDA's messages after which the context is lost (CUDA driver API, "error handling").
-STICKY = (
-    "illegal address",
-    "illegal memory",
-    "launch failed",
-    "misaligned",
-    "illegal instruction",
-    "invalid address space",
-    "invalid pc",
-    "hardware stack",
-    "assert",
-    "launch timed out",
-    "ecc",
-)
 
-
-def driver_failure(error: Exception, during: str) -> Failure:
-    """A driver error as a value; ``sticky-error`` says that the process must be replaced."""
+def driver_failure(error: Exception, during: str, lost: bool) -> Failure:
+    """A driver error as a value; ``lost`` says that the context is gone and the process must be replaced."""
     text = str(error)
-    kind = "sticky-error" if any(word in text.lower() for word in STICKY) else "launch-error"
-    if "out of memory" in text.lower():
+    kind = "launch-error"
+    if lost:
+        kind = "sticky-error"
+    elif "out of memory" in text.lower():
         kind = "out-of-memory"
     return Failure(kind, f"{during}: {text}")
 
@@ -89,6 +76,14 @@ class Gpu:
         self._context.pop()
         self._context.detach()
 
+    def _failure(self, error: Exception, during: str) -> Failure:
+        """Asks the context whether it still works: after a trap or a wild store every later call fails too."""
+        try:
+            self._context.synchronize()
+        except self._driver.Error:
+            return driver_failure(error, during, lost=True)
+        return driver_failure(error, during, lost=False)
+
     def state(self) -> GpuState:
         driver, device = self._driver, self._device
         major, minor = device.compute_capability()
@@ -117,7 +112,7 @@ class Gpu:
             module = self._driver.module_from_buffer(image.image)
             function = module.get_function(image.symbol)
         except self._driver.Error as error:
-            return driver_failure(error, "loading the compiled kernel")
+            return self._failure(error, "loading the compiled kernel")
         self._modules[image.token] = (module, function, image)
         return None
 
@@ -171,7 +166,7 @@ class Gpu:
                 globals_after[name] = value.tobytes()
             return RunAnswer(after, intact, seconds, wall, globals_after)
         except self._driver.Error as error:
-            return driver_failure(error, "running the kernel")
+            return self._failure(error, "running the kernel")
         finally:
             self._free({id(buffer): buffer for buffer in buffers.values()})
 
@@ -218,7 +213,7 @@ class Gpu:
                 total = self._time_batch(request, function, arguments)
             self._context.synchronize()
         except self._driver.Error as error:
-            return driver_failure(error, "timing the kernel")
+            return self._failure(error, "timing the kernel")
         return TimeAnswer(
             total / request.repetitions, time.perf_counter() - began, None, (), bool(written)
         )

@@ -18,8 +18,8 @@ SHORT_POLLS = 500
 
 
 def lock_path(uuid: str) -> Path:
-    """The lock file of the GPU with this UUID, in the user's runtime folder."""
-    folder = Path(platformdirs.user_runtime_dir("optiml", ensure_exists=False))
+    """The lock file of the GPU with this UUID, in the user's cache folder, which every system has."""
+    folder = platformdirs.user_cache_path("optiml") / "locks"
     return folder / f"gpu-{hashlib.sha256(uuid.encode()).hexdigest()[:16]}.lock"
 
 
