@@ -1,5 +1,6 @@
 """Compilers in limited child processes, resource usage, machine code, occupancy, GPU facts, discovery."""
 
+from optiml_core.toolchain.capabilities import capabilities
 from optiml_core.toolchain.compile_commands import ProjectFlags, project_flags
 from optiml_core.toolchain.compile_pool import CompilePool
 from optiml_core.toolchain.compile_records import CompiledKernel, CompileLimits, CompileRequest, compile_request
@@ -7,8 +8,10 @@ from optiml_core.toolchain.device_slice import DeviceSlice, SliceHeader, device_
 from optiml_core.toolchain.discovery import TOOL_NAMES, Tool, Toolchain, discover
 from optiml_core.toolchain.flags import allowed_flags, architecture_of
 from optiml_core.toolchain.gpu_facts import DEFAULT_GPU, GpuFacts, compile_architecture, gpu_facts, known_gpus
+from optiml_core.toolchain.limited_process import ProcessLimits, ProcessResult, run_limited
 from optiml_core.toolchain.nvcc import compile_file_with_nvcc
 from optiml_core.toolchain.occupancy import Occupancy, occupancy
+from optiml_core.toolchain.sass import KernelSass, SassLine, SassLoop, sass_by_line
 from optiml_core.toolchain.slice_includes import HEADERS_FOLDER
 
 __all__ = [
@@ -21,13 +24,19 @@ __all__ = [
     "CompiledKernel",
     "DeviceSlice",
     "GpuFacts",
+    "KernelSass",
     "Occupancy",
+    "ProcessLimits",
+    "ProcessResult",
     "ProjectFlags",
+    "SassLine",
+    "SassLoop",
     "SliceHeader",
     "Tool",
     "Toolchain",
     "allowed_flags",
     "architecture_of",
+    "capabilities",
     "compile_architecture",
     "compile_file_with_nvcc",
     "compile_request",
@@ -37,4 +46,6 @@ __all__ = [
     "known_gpus",
     "occupancy",
     "project_flags",
+    "run_limited",
+    "sass_by_line",
 ]

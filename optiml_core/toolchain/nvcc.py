@@ -27,7 +27,7 @@ def compile_with_nvcc(request: CompileRequest, toolchain: Toolchain) -> Compiled
     files = {header.name: f'#line 1 "{quoted_path(header.path)}"\n{header.text}' for header in cut.headers}
     includes = "".join(f"#include <{name}>\n" for name in (*cut.standard_headers, *cut.cuda_headers))
     files["program.cu"] = f'{includes}#line 1 "{quoted_path(cut.path)}"\n{cut.text}\n{_use_of(request.name_expression)}'
-    messages = {printed_path(cut.path): cut.path, **{printed_path(header.path): header.path for header in cut.headers}}
+    messages = {printed_path(path): path for path in (cut.path, *(header.path for header in cut.headers))}
     flags = [flag for flag in request.flags if not flag.startswith(("-I", "-isystem=", "-arch=", "-gencode="))]
     return _compile(files, messages, request, flags, toolchain, cut.kernel, cut.dropped_includes, ())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from attrs import frozen
@@ -44,7 +45,7 @@ def nvrtc_program(request: CompileRequest, toolchain: Toolchain) -> NvrtcProgram
     # NVIDIA's first: they define some limits unconditionally, ours only where they are missing.
     names = [*cut.cuda_headers, "implied.h", *cut.standard_headers]
     prelude = "".join(f"#include <{name}>\n" for name in names)
-    messages = {printed_path(cut.path): cut.path, **{printed_path(header.path): header.path for header in cut.headers}}
+    messages = {printed_path(path): path for path in (cut.path, *(header.path for header in cut.headers))}
     source = f'{prelude}#line 1 "{quoted_path(cut.path)}"\n{cut.text}\n'
     headers = tuple((header.name, f'#line 1 "{quoted_path(header.path)}"\n{header.text}\n') for header in cut.headers)
     options = [
@@ -77,5 +78,8 @@ def quoted_path(path: str) -> str:
 
 
 def printed_path(path: str) -> str:
-    """A path as a compiler prints it after a ``#line`` directive with ``quoted_path``."""
-    return re.sub(r"[\x00-\x1f\x7f]", "?", path)
+    """A path as a compiler prints it after a ``#line`` directive with ``quoted_path``.
+
+    Absolute, since a compiler puts its own folder before a relative one in the line table of the machine code.
+    """
+    return re.sub(r"[\x00-\x1f\x7f]", "?", os.path.abspath(path))
