@@ -145,8 +145,8 @@ def _counter_permission(ncu: Tool, has_gpu: bool) -> Capability:
     if not restricted or _may_administer():
         return Capability(name, True, "for every user" if not restricted else "for this user, who is an administrator")
     cure = (
-        "as root, write 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' to a file in /etc/modprobe.d and reboot; "
-        "without it, profiles come from the emulator and from static analysis"
+        "as root, write 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' to a file in /etc/modprobe.d and "
+        "reboot; without it, profiles come from the emulator and from static analysis"
     )
     return Capability(name, False, "the driver lets only administrators read counters", cure)
 
