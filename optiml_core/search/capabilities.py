@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from optiml_core.device.emulator import EmulatorDevice
+from optiml_core.device.emulator import emulator_capabilities
 from optiml_core.language_models.configuration import model_capabilities
-from optiml_core.records import Capability, Failure
+from optiml_core.records import Capability
 from optiml_core.toolchain import TOOL_NAMES, discover
 
 
@@ -19,17 +19,6 @@ def all_capabilities() -> tuple[Capability, ...]:
         tool = toolchain.tool(name)
         detail = f"{tool.version or ''} {tool.path}".strip() if tool.path is not None else tool.reason
         found.append(Capability(name, tool.path is not None, detail, "" if tool.path is not None else tool.cure))
-    found.append(_emulator())
+    found += emulator_capabilities()
     found += model_capabilities()
     return tuple(found)
-
-
-def _emulator() -> Capability:
-    device = EmulatorDevice()
-    try:
-        status = device.sandbox_status()
-    finally:
-        device.close()
-    if isinstance(status, Failure):
-        return Capability("emulator", False, status.message, status.cure)
-    return Capability("emulator", status.available, status.detail, status.cure)

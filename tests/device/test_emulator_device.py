@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -305,3 +307,74 @@ def test_a_launch_that_does_not_fit_is_bad_input(device: EmulatorDevice, name: s
     assert isinstance(failure, Failure), failure
     assert failure.kind == "bad-input"
     ran(device, build, *add_case(10))  # the device stays usable
+
+
+WIDENED = """
+struct Scale { float by; int shift; };
+__constant__ float weights[2];
+__global__ void k(const float* x, const double* d, float* y, double* e, Scale scale, float add, int n) {
+  int i = threadIdx.x;
+  if (i >= n) return;
+  y[i] = x[i] * scale.by + add + weights[scale.shift];
+  e[i] = d[i] / 3.0;
+}
+"""
+
+
+def test_the_widened_build_computes_in_wider_types(device: EmulatorDevice) -> None:
+    result = device.build(Variant("kernel.cu", WIDENED.encode(), "k"), (), True)
+    assert isinstance(result, Built), result
+    scale = evolve(
+        element("float"),
+        spelling="Scale",
+        dtype="",
+        size=8,
+        fields=(StructField("by", element("float"), 0), StructField("shift", element("int"), 4)),
+    )
+    x, d = np.array([0.1, 1e-9, 3.0]), np.array([1, 2, 4], np.longdouble)
+    arrays: dict[str, Array] = {
+        "x": x, "d": d, "y": np.zeros(3), "e": np.zeros(3, np.longdouble), "weights": np.array([0.5, 1e-12]),
+    }  # fmt: skip
+    launch = launch_of(
+        {"x": ("float", x), "d": ("double", d), "y": ("float", x), "e": ("double", d)},
+        {"add": ("float", 1.0), "n": ("int", 3)},
+        globals=(BufferArgument("weights", element("float"), 2, BufferContent("normal")),),
+    )
+    values = ScalarArgument("scale", scale, {"by": 2.0, "shift": 1})
+    launch = evolve(launch, arguments=(*launch.arguments[:4], values, *launch.arguments[4:]))
+    run = ran(device, result, launch, Contents(arrays))
+    assert run.faults == ()
+    np.testing.assert_array_equal(run.buffers["y"], x * 2.0 + 1.0 + 1e-12)
+    np.testing.assert_array_equal(run.buffers["e"], d / np.longdouble(3))
+
+
+def test_buffers_beyond_the_memory_limit_are_a_failure(device: EmulatorDevice) -> None:
+    launch, contents = add_case(1 << 20)
+    failure = device.run(built(device, ADD, "add"), launch, contents, RunOptions(memory=8 << 20))
+    assert isinstance(failure, Failure)
+    assert failure.kind == "out-of-memory"
+
+
+def test_two_threads_share_a_device(device: EmulatorDevice) -> None:
+    cases = [add_case(n) for n in range(1, 60)]
+    build = built(device, ADD, "add")
+
+    def one(case: tuple[Launch, Contents]) -> bool:
+        launch, contents = case
+        result = ran(device, build, launch, contents, counts=True)
+        return bool((result.buffers["c"] == contents.buffers["a"] + contents.buffers["b"]).all()) and not result.faults
+
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        assert all(pool.map(one, cases))
+
+
+def test_a_forked_child_is_told_to_open_its_own_device(device: EmulatorDevice) -> None:
+    build = built(device, ADD, "add")
+    launch, contents = add_case(5)
+    ran(device, build, launch, contents)
+    child = os.fork()
+    if child == 0:
+        result = device.run(build, launch, contents)
+        os._exit(0 if isinstance(result, Failure) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    ran(device, build, launch, contents)  # the parent's workers are untouched

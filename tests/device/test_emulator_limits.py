@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optiml_core.device.emulator import EmulatorDevice
+from optiml_core.device.emulator import EmulatorDevice, emulator_capabilities
 from optiml_core.device.emulator.build_cache import BuildCache
 from optiml_core.device.emulator.sandbox import SandboxStatus
 from optiml_core.device.protocol import Built, Contents, RunOptions, RunResult
@@ -55,7 +55,7 @@ def test_output_is_cut(device: EmulatorDevice) -> None:
 PARENT = """
 import sys, numpy as np
 sys.path[:0] = {path!r}
-from optiml_core.device.emulator import EmulatorDevice
+from optiml_core.device.emulator import EmulatorDevice, emulator_capabilities
 from optiml_core.device.protocol import Contents, RunOptions
 from optiml_core.records import Variant
 from tests.device.hostile import ONE
@@ -82,6 +82,18 @@ def test_killing_the_parent_leaves_no_worker() -> None:
     while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not Path(f"/proc/{worker}").exists()
+
+
+def test_doctor_says_what_works_here_and_what_would_bring_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {capability.name: capability for capability in emulator_capabilities()}
+    assert list(found) == ["emulator", "emulator sandbox", "confined compiling"]
+    assert found["emulator"].available
+    assert "g++" in found["emulator"].detail
+    assert all(capability.available or capability.cure for capability in found.values())
+    monkeypatch.setenv("PATH", "/nowhere")
+    (missing,) = emulator_capabilities()
+    assert not missing.available
+    assert "g++" in missing.cure
 
 
 def test_close_ends_all_workers() -> None:

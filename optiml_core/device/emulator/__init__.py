@@ -2,5 +2,6 @@
 
 from optiml_core.device.emulator.device import EmulatorDevice
 from optiml_core.device.emulator.sandbox import SandboxStatus
+from optiml_core.device.emulator.sandbox_capabilities import emulator_capabilities
 
-__all__ = ["EmulatorDevice", "SandboxStatus"]
+__all__ = ["EmulatorDevice", "SandboxStatus", "emulator_capabilities"]

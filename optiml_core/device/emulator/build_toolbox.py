@@ -40,6 +40,7 @@ class Toolbox:
     """Everything built once per compiler and runtime: the worker executable and the precompiled shim."""
 
     compiler: str
+    version: str
     worker: Path
     confinement: Confinement  # for compilers that read a candidate
     shim: Path  # the header beside its .gch
@@ -47,38 +48,57 @@ class Toolbox:
     identity: str
 
 
+_OLDEST = 12
+_CURE = "install g++ 12 or newer (Debian 12 and Ubuntu 24.04: apt install g++)"
+
+
 def find_compiler() -> str | Failure:
     """The path of g++, or why there is none."""
     found = shutil.which("g++")
     if found is None:
-        return Failure(
-            "missing-tool",
-            "the emulator needs g++ 12 or newer",
-            cure="install g++ (Debian and Ubuntu: apt install g++)",
-        )
+        return Failure("missing-tool", "the emulator needs g++, which is not here", cure=_CURE)
     return found
 
 
-def _identity(compiler: str) -> str | Failure:
-    version = run_compiler([compiler, "-dumpfullversion", "-dumpmachine"], Path("/"))
-    if isinstance(version, Failure):
-        return version
+def _version(compiler: str) -> str | Failure:
+    found = run_compiler([compiler, "-dumpfullversion"], Path("/"))
+    if isinstance(found, Failure):
+        return found
+    version = found.strip()
+    major = version.partition(".")[0]
+    if not major.isdigit() or int(major) < _OLDEST:
+        return Failure(
+            "missing-tool", f"the emulator needs g++ {_OLDEST} or newer; {compiler} is {version}", cure=_CURE
+        )
+    return version
+
+
+def _identity(compiler: str, version: str) -> str:
     digest = hashlib.sha256(version.encode() + compiler.encode())
     folder = Path(compile_plan.RUNTIME_DIRECTORY)
     for path in sorted([*folder.iterdir(), *Path(compile_plan.SHIM_DIRECTORY).rglob("*")]):
         if path.is_file():
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     digest.update(
-        repr((compile_plan.COMPILE_FLAGS, compile_plan.INSTRUMENT_FLAGS, compile_plan.LINK_FLAGS, _EXPORTS)).encode()
+        repr(
+            (
+                compile_plan.COMPILE_FLAGS,
+                compile_plan.INSTRUMENT_FLAGS,
+                compile_plan.LINK_FLAGS,
+                candidate_flags(),
+                _EXPORTS,
+            )
+        ).encode()
     )
     return digest.hexdigest()[:24]
 
 
 def build_toolbox(cache: BuildCache, compiler: str) -> Toolbox | Failure:
     """Builds, or finds in the cache, the worker and the precompiled shim. Takes some seconds the first time."""
-    identity = _identity(compiler)
-    if isinstance(identity, Failure):
-        return identity
+    version = _version(compiler)
+    if isinstance(version, Failure):
+        return version
+    identity = _identity(compiler, version)
     with cache.locked("toolbox"):
         worker = _build_worker(cache, compiler, identity)
         if isinstance(worker, Failure):
@@ -93,7 +113,7 @@ def build_toolbox(cache: BuildCache, compiler: str) -> Toolbox | Failure:
     exported = frozenset(s.name for s in elf.dynamic_symbols if s.section and s.name.startswith(_OFFERED))
     prefix = str(Path(compiler).resolve().parent.parent)
     confinement = Confinement(launcher, (prefix, str(shim), f"{shim}.gch", str(compile_plan.SHIM_DIRECTORY)))
-    return Toolbox(compiler, worker, confinement, shim, exported, identity)
+    return Toolbox(compiler, version, worker, confinement, shim, exported, identity)
 
 
 def _build_worker(cache: BuildCache, compiler: str, identity: str) -> Path | Failure:

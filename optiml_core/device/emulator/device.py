@@ -19,6 +19,7 @@ from optiml_core.device.emulator.build_cache import BuildCache
 from optiml_core.device.emulator.build_lines import LineTable
 from optiml_core.device.emulator.build_slice import slice_for_emulator
 from optiml_core.device.emulator.build_symbols import Variable, function_starts, variables_of
+from optiml_core.device.emulator.build_toolbox import Toolbox
 from optiml_core.device.emulator.device_results import accesses_of, faults_of, metrics_of
 from optiml_core.device.emulator.sandbox import SandboxStatus, probe_sandbox
 from optiml_core.device.emulator.widening import widen_arguments, widened_shared
@@ -77,6 +78,15 @@ class EmulatorDevice:
     @property
     def name(self) -> str:
         return "emulator"
+
+    def toolbox(self) -> Toolbox | Failure:
+        """The worker and the precompiled shim, built on first use; or what is missing for them."""
+        return self._builder.toolbox()
+
+    @property
+    def cache_note(self) -> str:
+        """Why compiled kernels are not kept in the user's cache folder; "" if they are."""
+        return self._builder.cache.note
 
     def sandbox_status(self) -> SandboxStatus | Failure:
         """Whether this system fences workers in. A Failure where the worker cannot even be built."""
