@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 from attrs import evolve, frozen
@@ -75,10 +76,13 @@ class Profiler:
         built = self._device.build(variant, launch.template_arguments)
         if isinstance(built, Failure):
             return built
-        compiled = self.compile(variant, unit, kernel, launch)
+        # Both wait for processes of their own, so they run side by side.
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            compiling = beside.submit(self.compile, variant, unit, kernel, launch)
+            counts = sample_counts(self._device, built, launch, self._budget)
+            compiled = compiling.result()
         if isinstance(compiled, Failure):
             return compiled
-        counts = sample_counts(self._device, built, launch, self._budget)
         if isinstance(counts, Failure):
             return counts
         code = compiled.code if compiled is not None else None
