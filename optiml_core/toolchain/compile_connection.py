@@ -28,13 +28,14 @@ _START_SECONDS = 60.0
 
 @frozen
 class Answer:
-    """What a child answered: NVRTC's result code and log, machine code, lowered names, seconds it took."""
+    """What a child answered: NVRTC's result code and log, machine code, lowered names, seconds it took, PTX."""
 
     result: int
     log: str
     cubin: bytes
     lowered: tuple[str, ...]
     seconds: float
+    ptx: str = ""
 
 
 class CompileConnection:
@@ -185,7 +186,9 @@ def _answer(ended: str, body: bytes) -> Answer | Failure:
         if answer["out_of_memory"]:
             return Failure("out-of-memory", "the compiler ran out of memory")
         lowered = tuple(str(name) for name in answer["lowered"])
-        return Answer(int(answer["result"]), str(answer["log"]), cubin, lowered, float(answer["seconds"]))
+        return Answer(
+            int(answer["result"]), str(answer["log"]), cubin, lowered, float(answer["seconds"]), str(answer["ptx"])
+        )
     except (struct.error, ValueError, KeyError, TypeError, RecursionError):
         return Failure("crash", "the compiler's answer makes no sense")
 

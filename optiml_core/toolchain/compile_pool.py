@@ -166,7 +166,9 @@ class CompilePool:
         if resources is None:
             return Failure("crash", f"the compiler's log does not name the kernel {name}")
         log = own_log(answer.log, program.messages)
-        return CompiledKernel(answer.cubin, name, request.architecture, resources, compiler, answer.seconds, log)
+        return CompiledKernel(
+            answer.cubin, name, request.architecture, resources, compiler, answer.seconds, log, ptx=answer.ptx
+        )
 
     def _connected(self) -> CompileConnection | Failure:
         with self._lock:

@@ -43,7 +43,8 @@ class CompiledKernel:
 
     ``cubin``: the object's bytes. ``lowered_name``: the kernel's name in it. ``compiler``: name and version.
     ``seconds``: what the compiler took when it ran. ``log``: its messages about the file's own lines. ``cached``:
-    whether it came from the store.
+    whether it came from the store. ``ptx``: NVRTC's
+    code before the last step, at most 1 MiB of it, for analysis; empty from nvcc.
     """
 
     cubin: bytes
@@ -54,6 +55,7 @@ class CompiledKernel:
     seconds: float
     log: str = ""
     cached: bool = False
+    ptx: str = ""
 
 
 def compile_request(

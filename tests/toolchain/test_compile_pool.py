@@ -37,6 +37,7 @@ def test_a_kernel_becomes_machine_code(compiled: Compile, architecture: str) -> 
     assert result.resources.architecture == architecture
     assert 4 <= result.resources.registers <= 16
     assert result.resources.spill_stores == result.resources.stack == result.resources.shared == 0
+    assert ".visible .entry _Z1kPffi" in result.ptx
     assert result.compiler.startswith("NVRTC 13")
     assert not result.cached
 

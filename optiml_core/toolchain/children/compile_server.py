@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from optiml_core.toolchain.children.confinement import confine, die_with_parent, limit
-    from optiml_core.toolchain.children.nvrtc import LARGEST_CUBIN, LARGEST_LOG, OUT_OF_MEMORY, Nvrtc
+    from optiml_core.toolchain.children.nvrtc import LARGEST_CUBIN, LARGEST_LOG, LARGEST_PTX, OUT_OF_MEMORY, Nvrtc
 else:
     # Run as a script, without site-packages: the files beside this one are all there is.
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from confinement import confine, die_with_parent, limit
-    from nvrtc import LARGEST_CUBIN, LARGEST_LOG, OUT_OF_MEMORY, Nvrtc
+    from nvrtc import LARGEST_CUBIN, LARGEST_LOG, LARGEST_PTX, OUT_OF_MEMORY, Nvrtc
 
-_LARGEST_ANSWER = LARGEST_CUBIN + 4 * LARGEST_LOG
+_LARGEST_ANSWER = LARGEST_CUBIN + 4 * LARGEST_LOG + 2 * LARGEST_PTX
 _LARGEST_PCH = 1 << 30
 _LARGEST_TEMPORARY = 16 << 20
 _CREATE_PCH = "-create-pch="
@@ -54,7 +54,7 @@ def main() -> None:
         # Compiling once sets up what every child then inherits, above all the memory of precompiled headers, which must
         # lie at the same address in the child that writes one and in those that read it.
         warm = [f"-arch={configuration['architecture']}", "-pch", f"-pch-dir={configuration['scratch']}"]
-        result, log, _, _ = nvrtc.compile(b"__global__ void warm() {}", b"warm.cu", warm, [], [])
+        result, log, _, _, _ = nvrtc.compile(b"__global__ void warm() {}", b"warm.cu", warm, [], [])
         started: dict[str, Any] = {"version": nvrtc.version(), "problem": log if result else ""}
     except (OSError, AttributeError) as error:
         started = {"version": "", "problem": str(error)}
@@ -130,7 +130,7 @@ def _compile(nvrtc: Nvrtc, configuration: dict[str, Any], request: dict[str, Any
     if not makes_header:
         confine(read=[*configuration["read"], configuration["scratch"]], write=[own])
     began = time.monotonic()
-    result, log, cubin, lowered = nvrtc.compile(
+    result, log, cubin, lowered, ptx = nvrtc.compile(
         request["source"].encode("utf-8", "surrogateescape"),
         request["name"].encode("utf-8", "surrogateescape"),
         request["options"],
@@ -142,6 +142,7 @@ def _compile(nvrtc: Nvrtc, configuration: dict[str, Any], request: dict[str, Any
         "out_of_memory": result == OUT_OF_MEMORY,
         "log": log,
         "lowered": lowered,
+        "ptx": ptx,
         "seconds": time.monotonic() - began,
     }
     text = json.dumps(answer).encode()
