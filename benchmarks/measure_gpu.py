@@ -153,6 +153,22 @@ class Gpu:
             best = min(best, elapsed.value / 1e3 / launches)
         return best
 
+    def queued_seconds(self, name: str, *arguments: object, launches: int = 200) -> float:
+        """Time of one of many launches that wait behind a long one, so that only the GPU's own pace counts."""
+        best = float("inf")
+        out = arguments[3]
+        for _ in range(5):
+            self.launch("read_shared", 132, 1024, arguments[2], out, 0, 400_000)  # type: ignore[arg-type]
+            self.call("cuEventRecord", self.events[0], None)
+            for _ in range(launches):
+                self.launch(name, *arguments)  # type: ignore[arg-type]
+            self.call("cuEventRecord", self.events[1], None)
+            self.call("cuEventSynchronize", self.events[1])
+            elapsed = ctypes.c_float()
+            self.call("cuEventElapsedTime", ctypes.byref(elapsed), *self.events)
+            best = min(best, elapsed.value / 1e3 / launches)
+        return best
+
 
 def main() -> None:
     gpu = Gpu()
@@ -188,8 +204,8 @@ def main() -> None:
     result["shared_read"] = processors * 2 * 1024 * 4000 * 16 * 16 / taken
     taken = gpu.seconds("multiply_add", processors * 2, 1024, large, out, 1, 20000)
     result["fp32_rate"] = processors * 2 * 1024 * 20000 * 32 * 2 / taken
-    result["launch_back_to_back_seconds"] = gpu.seconds("nothing", 1, 32, large, out, 0, 0, launches=1000)
-    result["launch_alone_seconds"] = gpu.seconds("nothing", 1, 32, large, out, 0, 0, runs=200)
+    for name, blocks_of_it in (("one_block", 1), ("a_full_wave", processors * 2)):
+        result[f"empty_kernel_{name}_seconds"] = gpu.queued_seconds("nothing", blocks_of_it, 1024, large, out, 0, 0)
     host = (ctypes.c_ulonglong * 3)()
     for label, part, stride in (("l2", 8 << 20, 8191), ("dram", 2 << 30, 4194301)):
         gpu.launch("fill_chain", processors * 4, 256, large, out, part // 4, stride)
