@@ -47,6 +47,7 @@ RMS_FACTOR = 2.0
 RMS_UNITS = 2.0
 RMS_CONDITIONING = 1.0
 SMALL_SHADOW = 1e-3
+SMALL_POOL = 3.0
 # From this relative error on, an element of the original has no digits that a comparison could rest on.
 UNSTABLE_ERROR = 2.0**-6
 UNSTABLE_UNITS = 64.0
@@ -56,19 +57,29 @@ UNSTABLE_MARGIN = 2.0
 
 @frozen
 class Pool:
-    """Errors of many elements: the largest, the sum of squares, how many."""
+    """Errors of many elements: the largest, the sums of squares and of fourth powers, how many."""
 
     maximum: float = 0.0
     sum_of_squares: float = 0.0
     count: int = 0
+    sum_of_fourths: float = 0.0
 
     @property
     def rms(self) -> float:
         return float(np.sqrt(self.sum_of_squares / self.count)) if self.count else 0.0
 
+    @property
+    def effective_count(self) -> float:
+        """How many elements the root mean square rests on: all of them if they are alike, 1 if one outweighs the rest
+        (the participation ratio of the squared errors)."""
+        return self.sum_of_squares**2 / self.sum_of_fourths if self.sum_of_fourths else float(self.count)
+
     def merged(self, other: Pool) -> Pool:
         return Pool(
-            max(self.maximum, other.maximum), self.sum_of_squares + other.sum_of_squares, self.count + other.count
+            max(self.maximum, other.maximum),
+            self.sum_of_squares + other.sum_of_squares,
+            self.count + other.count,
+            self.sum_of_fourths + other.sum_of_fourths,
         )
 
 
@@ -76,8 +87,13 @@ def pool_of(errors: Reals) -> Pool:
     """The pool of an array of errors."""
     if errors.size == 0:
         return Pool()
-    narrow = errors.astype(np.float64)
-    return Pool(float(narrow.max()), float(np.square(narrow).sum()), int(narrow.size))
+    largest = float(errors.max())
+    if largest == 0:
+        return Pool(count=int(errors.size))
+    # Scaled by the largest, because fourth powers of small errors would vanish.
+    squares = np.square((errors / largest).astype(np.float64))
+    fourths = float(np.square(squares).sum())
+    return Pool(largest, float(squares.sum()) * largest**2, int(errors.size), fourths * largest**4)
 
 
 @frozen
@@ -89,11 +105,18 @@ class Budget:
 
 
 def budget_for(original: Pool, conditioning: Pool, roundoff: float) -> Budget:
-    """The rule of this module's head for the original's errors, its conditioning and u = ``roundoff``."""
-    return Budget(
-        max(MAXIMUM_FACTOR * original.maximum, MAXIMUM_UNITS * roundoff, MAXIMUM_CONDITIONING * conditioning.maximum),
-        max(RMS_FACTOR * original.rms, RMS_UNITS * roundoff, RMS_CONDITIONING * conditioning.rms),
+    """The rule of this module's head for the original's errors, its conditioning and u = ``roundoff``.
+
+    The root mean square of few elements, or of many that one outweighs, says little about the one it is an estimate
+    of: resting on k elements it is allowed 1 + 3 / sqrt(k) times as much, so that for a single output the rule on the
+    maximum decides.
+    """
+    maximum = max(
+        MAXIMUM_FACTOR * original.maximum, MAXIMUM_UNITS * roundoff, MAXIMUM_CONDITIONING * conditioning.maximum
     )
+    rms = max(RMS_FACTOR * original.rms, RMS_UNITS * roundoff, RMS_CONDITIONING * conditioning.rms)
+    resting_on = min(pool.effective_count for pool in (original, conditioning) if pool.count) if original.count else 1.0
+    return Budget(maximum, min(maximum, rms * (1 + SMALL_POOL / max(resting_on, 1.0) ** 0.5)))
 
 
 @frozen
@@ -136,7 +159,7 @@ def member_reference(
 
     ``runs``: outputs of the original on the same contents (other schedules), the first one being the expected one.
     ``perturbed_runs``: outputs after the inputs moved by one unit in the last place. All flat, one dtype; ``shadow``
-    flat in the wider type, or None: then the spread over schedules and moved inputs stands for the original's errors.
+    flat in the wider type, or None: then twice the spread over moved inputs stands for the original's errors.
     """
     expected = runs[0]
     if not is_inexact(expected.dtype):
@@ -157,8 +180,9 @@ def member_reference(
         for run in moved:
             spread = np.fmax(spread, _finite(np.abs(run - values[0]) / scale))
         if shadow is None:
-            # The original is its own reference: its spread has to stand for its errors.
-            errors = np.fmax(errors, spread)
+            # The original is its own reference. Two results that are equally good lie up to the sum of their errors
+            # apart, and its spread is all that is known of either.
+            errors = np.fmax(errors, 2 * spread)
         limit = max(UNSTABLE_ERROR, UNSTABLE_UNITS * UNIT_ROUNDOFF[expected.dtype.name])
         unstable = comparable & ((errors > limit) | (spread > limit))
         pooled = comparable & ~unstable

@@ -41,9 +41,9 @@ SMALLEST_NORMAL: Mapping[str, float] = {
 
 _EXTENDED = tuple(np.dtype(kind) for kind in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 
-# 0xFF is NaN in every floating type and -1 in the signed integers; 0x5A is a plain number in all of them, so that a
-# value read before it was written differs between the two in what it does to every kind of arithmetic.
-POISON_PATTERNS: tuple[int, int] = (0xFF, 0x5A)
+# 0xFF is NaN in every floating type and -1 in the signed integers. 0x3F is a plain number near one in the floating
+# types (0.75 as float, 1.8 as half): whatever is added to it shows, which it would not in a large number or in NaN.
+POISON_PATTERNS: tuple[int, int] = (0xFF, 0x3F)
 
 
 def is_inexact(dtype: np.dtype[Any]) -> bool:

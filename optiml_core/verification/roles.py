@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
+import numpy as np
 from attrs import frozen
 
 from optiml_core.device.protocol import Contents, RunResult
@@ -60,13 +61,17 @@ def find_roles(run: Run, launch: Launch, contents: Contents, other: Contents) ->
         for name in changed_buffers(poisoned(contents, outputs, pattern), result)
     }
     read_first: list[str] = []
-    if outputs and _written_differ(contents, outputs, first, second, written):
+    if outputs and _depends_on_poison(contents, outputs, first, second, written, None):
+        # On a GPU the same run may differ from itself; what does is no evidence of reading.
+        repeated = run(poisoned(contents, outputs, POISON_PATTERNS[0]))
+        if isinstance(repeated, Failure):
+            return repeated
         for name in outputs:
             mixed = poisoned(poisoned(contents, outputs, POISON_PATTERNS[0]), [name], POISON_PATTERNS[1])
             alone = run(mixed) if len(outputs) > 1 else second
             if isinstance(alone, Failure):
                 return alone
-            if _written_differ(contents, [name], first, alone, written):
+            if _depends_on_poison(contents, [name], first, alone, written, repeated):
                 read_first.append(name)
     roles: dict[str, Role] = {}
     for name in contents.buffers:
@@ -74,12 +79,13 @@ def find_roles(run: Run, launch: Launch, contents: Contents, other: Contents) ->
             roles[name] = "out" if name in outputs and name not in read_first else "in place"
         else:
             roles[name] = "in"
-    silent = [name for name, role in roles.items() if role == "in"]
+    silent = [name for name, role in roles.items() if role == "in" and name not in read_first]
     for name in silent:
         changed = Contents({**contents.buffers, name: other.buffers[name]}, contents.offset_elements, contents.aliases)
-        result = run(poisoned(changed, outputs, POISON_PATTERNS[0]))
+        # The second pattern: NaN in an output that is read would hide every influence.
+        result = run(poisoned(changed, outputs, POISON_PATTERNS[1] if outputs else POISON_PATTERNS[0]))
         # A run that fails on other contents was influenced by them.
-        if not isinstance(result, Failure) and not _any_difference(first, result, written):
+        if not isinstance(result, Failure) and not _any_difference(second, result, written):
             roles[name] = "untouched"
     return Roles(roles, tuple(read_first))
 
@@ -108,26 +114,37 @@ def _any_difference(one: RunResult, other: RunResult, names: Iterable[str]) -> b
     )
 
 
-def _written_differ(
-    contents: Contents, outputs: Iterable[str], one: RunResult, other: RunResult, written: Iterable[str]
+def _depends_on_poison(
+    contents: Contents,
+    outputs: Iterable[str],
+    one: RunResult,
+    other: RunResult,
+    written: Iterable[str],
+    repeated: RunResult | None,
 ) -> bool:
     """Whether two runs that differ in the poison of ``outputs`` differ in anything that was written.
 
-    An element that still holds each run's own poison was not written; every other difference is a use of the poison.
+    An element that still holds each run's own poison was not written; every other difference is a use of the poison,
+    unless ``repeated``, a repetition of ``one``, differs there as well and both are numbers.
     """
     outputs = set(outputs)
     for name in written:
-        untouched_one = poisoned(contents, [name] if name in outputs else [], POISON_PATTERNS[0]).buffers[name]
-        untouched_other = poisoned(contents, [name] if name in outputs else [], POISON_PATTERNS[1]).buffers[name]
-        for (_, left), (_, right), (_, old_left), (_, old_right) in zip(
+        poisons = [
+            poisoned(contents, [name] if name in outputs else [], pattern).buffers[name] for pattern in POISON_PATTERNS
+        ]
+        again = one if repeated is None else repeated
+        for (_, left), (_, right), (_, old_left), (_, old_right), (_, same) in zip(
             scalar_members(name, one.buffers[name]),
             scalar_members(name, other.buffers[name]),
-            scalar_members(name, untouched_one),
-            scalar_members(name, untouched_other),
+            scalar_members(name, poisons[0]),
+            scalar_members(name, poisons[1]),
+            scalar_members(name, again.buffers[name]),
             strict=True,
         ):
             still_poison = ~bits_differ(left, old_left) & ~bits_differ(right, old_right)
-            if (bits_differ(left, right) & ~still_poison).any():
+            with np.errstate(invalid="ignore"):
+                noise = bits_differ(left, same) & (left == left) & (right == right)
+            if (bits_differ(left, right) & ~still_poison & ~noise).any():
                 return True
     return False
 

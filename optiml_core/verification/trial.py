@@ -34,7 +34,7 @@ _NOT_THE_CANDIDATES_FAULT = frozenset({"unsupported", "sandbox-missing", "cancel
 # A candidate may be this much slower than the original's slowest run before it counts as hung, at least and at most
 # so many seconds.
 SLOWER = 50.0
-SHORTEST_LIMIT = 2.0
+SHORTEST_LIMIT = 1.0
 LONGEST_LIMIT = 10.0
 
 

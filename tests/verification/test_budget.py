@@ -169,3 +169,13 @@ def test_pools_merge_as_if_they_were_one(left: list[float], right: list[float]) 
     whole = pool_of(np.array(left + right))
     assert merged.maximum == whole.maximum
     assert merged.rms == pytest.approx(whole.rms)
+
+
+def test_one_element_that_outweighs_the_rest_is_judged_by_the_maximum() -> None:
+    """The root mean square of a heavy tail is the error of one element: another summation order draws another one."""
+    tail = pool_of(np.array([1e-4] + [1e-8] * 200))
+    even = pool_of(np.full(201, 1e-8))
+    assert tail.effective_count == pytest.approx(1, rel=1e-3)
+    assert even.effective_count == pytest.approx(201)
+    assert budget_for(tail, pool_of(np.zeros(201)), 2.0**-24).rms > 7 * tail.rms
+    assert budget_for(even, pool_of(np.zeros(201)), 2.0**-40).rms < 2.5 * even.rms

@@ -245,6 +245,29 @@ def test_a_workload_on_which_everything_passes_is_refused() -> None:
     assert verdict.reason.startswith("self-test")
 
 
+def test_an_original_that_writes_nothing_is_no_oracle() -> None:
+    def nothing(b, launch, options):
+        return None
+
+    verdict = judged(nothing, nothing)
+    assert verdict.equivalent is None
+    assert "writes nothing" in verdict.reason
+
+
+def test_an_output_that_the_original_adds_to_gets_contents() -> None:
+    """Declared as an output, it is read first: poison would hide what a candidate does to it."""
+
+    def adds(b, launch, options):
+        b["y"][...] += b["x"]
+
+    def overwrites(b, launch, options):
+        b["y"][...] = b["x"]
+
+    assert judged(adds, adds, "quick").equivalent is True
+    assert judged(overwrites, adds, "quick").equivalent is False
+    assert judged(adds, overwrites, "quick").equivalent is False
+
+
 def test_a_missing_behaviour_is_a_compile_error() -> None:
     device = ScriptedDevice({"original": right})
     workload = workload_of(TEXT.replace("WORD", "original"), "f")

@@ -30,6 +30,8 @@ def problem(references: Sequence[Reference], stale: Mapping[int, Mapping[str, Ar
 
     ``stale`` gives, by position in ``references``, the original's outputs for other contents at the same sizes.
     """
+    if all(not _written(reference) for reference in references):
+        return "the original writes nothing"
     for position, reference in enumerate(references):
         found = problem_at(reference, stale.get(position))
         if found is not None:
