@@ -14,7 +14,8 @@ from optiml_core.device.cuda import CudaDevice
 from optiml_core.device.emulator import EmulatorDevice
 from optiml_core.device.protocol import Built, Device
 from optiml_core.measurement import PairPlan
-from optiml_core.profiling import without_time
+from optiml_core.profiling import find_findings
+from optiml_core.profiling.profiler import Profiler, without_time
 from optiml_core.records import (
     Failure,
     Finding,
@@ -40,7 +41,7 @@ from optiml_core.search.source_evidence import source_digest
 from optiml_core.search.timing import FINAL_PLAN, SEARCH_PLAN, GpuTimer, Timing, predicted_timing
 from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.store import Store
-from optiml_core.toolchain import discover, gpu_facts
+from optiml_core.toolchain import CompilePool, discover, gpu_facts
 from optiml_core.verification import Verifier
 from optiml_core.workload import Workload, find_workload, resolve_launch
 
@@ -84,7 +85,13 @@ class Evaluator:
             self.verifier = JointVerifier(on_emulator, self._verifier(device))
             self.timer = GpuTimer(problem.original, self.workload, device, target, problem.seed)
         self.judge = RuleJudge()
-        self._original_timing: Timing | None = None
+        # Disassembling costs more than everything else of an evaluation, so only what may be offered is read in
+        # machine code; inside the search, prediction is compared with prediction by the rougher profiler.
+        pool = CompilePool(self.toolchain, 1, Store.open())
+        self.rough = Profiler(self.emulator, self.gpu, self.toolchain, pool, machine_code=False)
+        self.exact = Profiler(self.emulator, self.gpu, self.toolchain, pool)
+        self._pool = pool
+        self._original_timings: dict[bool, Timing] = {}
         self._spent: dict[str, float] = {}
 
     def _verifier(self, device: Device) -> Verifier:
@@ -94,6 +101,7 @@ class Evaluator:
     def close(self) -> None:
         self.device.close()
         self.emulator.close()
+        self._pool.close()
 
     # ----------------------------------------------------------------------------- the original
 
@@ -108,7 +116,7 @@ class Evaluator:
         if verdict.equivalent is not True:
             reason = f"the original cannot be verified against itself: {verdict.reason}"
             return Outcome("could-not-tell", reason, 0.0, original, key, verdict, seconds=spent)
-        timing = self._timing_of_original()
+        timing = self._timing_of_original(exact=True)
         if isinstance(timing, Failure):
             return Outcome("failed", timing.message, 0.0, original, key, verdict, failure=timing, seconds=spent)
         spent.update(self._spent)
@@ -129,34 +137,46 @@ class Evaluator:
             seconds=spent,
         )
 
-    def _timing_of_original(self) -> Timing | Failure:
-        if self._original_timing is None:
-            timing = self._time(self.problem.original, None, SEARCH_PLAN)
+    def _timing_of_original(self, exact: bool) -> Timing | Failure:
+        if exact not in self._original_timings:
+            timing = self._time(self.problem.original, None, exact, SEARCH_PLAN)
             if isinstance(timing, Failure):
                 return timing
-            self._original_timing = timing
-        return self._original_timing
+            self._original_timings[exact] = timing
+        return self._original_timings[exact]
 
-    def _time(self, variant: Variant, original: Timing | None, plan: PairPlan) -> Timing | Failure:
+    def _time(self, variant: Variant, original: Timing | None, exact: bool, plan: PairPlan) -> Timing | Failure:
         """Predicted on the emulator; with a GPU measured, the emulator's counts being kept as evidence."""
-        started = time.monotonic()
-        predicted = predicted_timing(variant, original, self.workload, self.emulator, self.gpu, self.toolchain)
-        self._spent["profile"] = time.monotonic() - started
         if self.timer is None:
-            return predicted
-        # A kernel that the emulator cannot run is timed all the same; it only has no counters then.
-        counted = None if isinstance(predicted, Failure) else predicted
-        profile = without_time(counted.profile) if counted is not None and counted.profile is not None else None
-        roofline = counted.roofline if counted is not None else None
-        floor = original.roofline.floor if original is not None and original.roofline is not None else 0.0
+            return self._predicted(variant, original, exact)
         started = time.monotonic()
+        floor = original.roofline.floor if original is not None and original.roofline is not None else 0.0
         measured = self.timer.measure(variant, plan, floor)
         self._spent["measure"] = time.monotonic() - started
         if isinstance(measured, Failure):
             return measured
+        if not self._worth_profiling(original, measured):
+            return Timing(None, measured, None)
+        # A kernel that the emulator cannot run is timed all the same; it only has no counters then.
+        predicted = self._predicted(variant, original, exact)
+        if isinstance(predicted, Failure) or predicted.profile is None:
+            return Timing(None, measured, None)
+        roofline = predicted.roofline
         if roofline is not None:
             roofline = evolve(roofline, fraction=min(1.0, roofline.floor / measured.time))
-        return Timing(profile, measured, roofline)
+        return Timing(without_time(predicted.profile), measured, roofline)
+
+    def _worth_profiling(self, original: Timing | None, measured: Measurement) -> bool:
+        """``--profile``: all, best (what is faster than the original) or none; the original itself always."""
+        mode = self.problem.profile
+        return original is None or mode == "all" or (mode == "best" and measured.speedup > 1.0)
+
+    def _predicted(self, variant: Variant, original: Timing | None, exact: bool) -> Timing | Failure:
+        started = time.monotonic()
+        profiler = self.exact if exact else self.rough
+        predicted = predicted_timing(variant, original, self.workload, profiler, self.gpu)
+        self._spent["profile"] = time.monotonic() - started
+        return predicted
 
     # -------------------------------------------------------------------------------- one node
 
@@ -194,7 +214,7 @@ class Evaluator:
             )
         self._spent = {}
         started = time.monotonic()
-        outcome = self._time_and_judge(variant, key, verdict, built)
+        outcome = self._time_and_judge(variant, key, verdict, built, exact=task.level == "full")
         spent.update(self._spent)
         spent["judge and propose"] = time.monotonic() - started - sum(self._spent.values())
         return evolve(outcome, seconds=spent)
@@ -210,11 +230,11 @@ class Evaluator:
             return Outcome("refused", applied.message, REFUSED, refused, key, failure=applied)
         return applied
 
-    def _time_and_judge(self, variant: Variant, key: str, verdict: Verdict, built: Built) -> Outcome:
-        original = self._timing_of_original()
+    def _time_and_judge(self, variant: Variant, key: str, verdict: Verdict, built: Built, exact: bool) -> Outcome:
+        original = self._timing_of_original(exact)
         if isinstance(original, Failure):
             return Outcome("failed", original.message, FAILED, variant, key, verdict, failure=original)
-        timing = self._time(variant, original, SEARCH_PLAN)
+        timing = self._time(variant, original, exact, SEARCH_PLAN)
         if isinstance(timing, Failure):
             return Outcome("failed", timing.message, FAILED, variant, key, verdict, failure=timing)
         measurement = timing.measurement
@@ -266,10 +286,10 @@ class Evaluator:
 
     def remeasure(self, outcome: Outcome) -> Outcome:
         """The final paired measurement of a variant; the state says whether the gain held."""
-        original = self._timing_of_original()
+        original = self._timing_of_original(exact=True)
         if isinstance(original, Failure):
             return evolve(outcome, state="failed", reason=original.message, failure=original)
-        timing = self._time(outcome.variant, original, FINAL_PLAN)
+        timing = self._time(outcome.variant, original, True, FINAL_PLAN)
         if isinstance(timing, Failure):
             return evolve(outcome, state="failed", reason=timing.message, failure=timing)
         state: OutcomeState = "better" if is_better(timing.measurement) else "not-better"
@@ -296,7 +316,6 @@ class Evaluator:
     def _findings(
         self, profile: Profile | None, unit: TranslationUnit, kernel: Kernel, launch: Launch
     ) -> tuple[Finding, ...]:
-        from optiml_core.profiling import find_findings
 
         return find_findings(profile, unit, kernel, launch) if profile is not None else ()
 

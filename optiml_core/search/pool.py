@@ -13,13 +13,14 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 
 from attrs import evolve
 
-from optiml_core.records import Failure, Step
-from optiml_core.search.evaluation import Evaluator
+from optiml_core.records import Failure, Step, Variant
+from optiml_core.search.evaluation import Evaluator, ProblemError
 from optiml_core.search.outcome_store import OutcomeStore
 from optiml_core.search.problem import EvaluationTask, SearchProblem
 from optiml_core.search.records import Outcome
@@ -29,7 +30,8 @@ from optiml_core.search.reward import FAILED
 TASK_SECONDS = 90.0
 POLL_SECONDS = 0.1
 
-_evaluator: Evaluator | None = None  # lives in a child process only: one evaluator per process
+# Lives in a child process only: one evaluator per process, or why there is none.
+_evaluator: Evaluator | Failure = Failure("crash", "the evaluation process was not started")
 
 
 def _start_child(problem: SearchProblem, parent: int) -> None:
@@ -39,22 +41,39 @@ def _start_child(problem: SearchProblem, parent: int) -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no child outlives a killed parent
         if os.getppid() != parent:
             os._exit(1)
-    _evaluator = Evaluator(problem)
+    try:
+        _evaluator = Evaluator(problem)
+    except ProblemError as error:
+        _evaluator = error.failure
+    except Exception as error:  # noqa: BLE001 - an exception here would break the pool and print a traceback
+        _evaluator = Failure("crash", f"the evaluation could not start: {type(error).__name__}: {error}")
 
 
-def _evaluate_in_child(task: EvaluationTask) -> Outcome:
-    assert _evaluator is not None
-    return _evaluator.evaluate(task)
+def _guarded(variant: Variant, key: str, work: Callable[[Evaluator], Outcome]) -> Outcome:
+    """Every exception in a child is an outcome with its reason: the search goes on, no traceback is printed."""
+    if isinstance(_evaluator, Failure):
+        return Outcome("failed", _evaluator.message, FAILED, variant, key, failure=_evaluator)
+    try:
+        return work(_evaluator)
+    except ProblemError as error:
+        failure = error.failure
+    except Exception as error:  # noqa: BLE001 - see above; the place is kept for a report
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{os.path.basename(place.filename)}:{place.lineno}"
+        failure = Failure("internal-error", f"{type(error).__name__} in {where}: {error}")
+    return Outcome("failed", failure.message, FAILED, variant, key, failure=failure)
 
 
-def _baseline_in_child() -> Outcome:
-    assert _evaluator is not None
-    return _evaluator.baseline()
+def _evaluate_in_child(task: EvaluationTask, key: str) -> Outcome:
+    return _guarded(task.parent, f"failed-{key}", lambda evaluator: evaluator.evaluate(task))
+
+
+def _baseline_in_child(original: Variant) -> Outcome:
+    return _guarded(original, "failed-baseline", lambda evaluator: evaluator.baseline())
 
 
 def _remeasure_in_child(outcome: Outcome) -> Outcome:
-    assert _evaluator is not None
-    return _evaluator.remeasure(outcome)
+    return _guarded(outcome.variant, outcome.source_key, lambda evaluator: evaluator.remeasure(outcome))
 
 
 class EvaluationPool:
@@ -85,7 +104,7 @@ class EvaluationPool:
         if known is not None:
             return known
         try:
-            outcome = self._running().submit(_baseline_in_child).result(TASK_SECONDS * 2)
+            outcome = self._running().submit(_baseline_in_child, self._problem.original).result(TASK_SECONDS * 2)
         except (BrokenProcessPool, concurrent.futures.TimeoutError) as error:
             self.kill()
             return self._crashed(EvaluationTask(self._problem.original, ()), error)
@@ -105,7 +124,7 @@ class EvaluationPool:
                     known = evolve(known, state="duplicate", reason="the same source as an earlier variant", reward=0.0)
                 results[index] = known
             else:
-                waiting[self._running().submit(_evaluate_in_child, task)] = index
+                waiting[self._running().submit(_evaluate_in_child, task, keys[index])] = index
         deadline = time.monotonic() + TASK_SECONDS * max(1, -(-len(waiting) // self._processes))
         pending = set(waiting)
         while pending:

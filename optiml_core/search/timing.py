@@ -5,13 +5,13 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from optiml_core.device.cuda import CudaDevice
-from optiml_core.device.protocol import Contents, Device
+from optiml_core.device.protocol import Contents
 from optiml_core.measurement import PairPlan, PreparedRun, measure_prepared_pairs, predict, speedup_prediction
 from optiml_core.measurement.statistics import StoppingRule
-from optiml_core.profiling import profile_on_device
+from optiml_core.profiling.profiler import Profiler
 from optiml_core.records import Failure, Measurement, Profile, Roofline, Variant
 from optiml_core.search.problem import ProfileMode
-from optiml_core.toolchain import GpuFacts, Toolchain
+from optiml_core.toolchain import GpuFacts
 from optiml_core.workload import Workload, make_contents, resolve_launch
 
 # Inside the search a comparison is short; what is offered is measured again at length.
@@ -31,15 +31,13 @@ class Timing:
 
 
 def predicted_timing(
-    variant: Variant,
-    original: Timing | None,
-    workload: Workload,
-    device: Device,
-    gpu: GpuFacts,
-    toolchain: Toolchain,
+    variant: Variant, original: Timing | None, workload: Workload, profiler: Profiler, gpu: GpuFacts
 ) -> Timing | Failure:
-    """Counts on the emulator and predicts; ``original`` None means that ``variant`` is the original itself."""
-    profile = profile_on_device(variant, workload, device, gpu, toolchain)
+    """Counts on the emulator and predicts; ``original`` None means that ``variant`` is the original itself.
+
+    Both must come from the same profiler: a prediction with machine code is not comparable to one without.
+    """
+    profile = profiler.profile(variant, workload)
     if isinstance(profile, Failure):
         return profile
     prediction = predict(profile, gpu)
