@@ -19,7 +19,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from optiml_core.source import SourceFile, TranslationUnit, parse
+from tree_sitter import Parser
+
+from optiml_core.source import SourceFile, TranslationUnit, accesses, arrays_in, barriers, calls_in, loops, parse
+from optiml_core.source.grammar import cuda_language
+from optiml_core.source.kernel_reading import function_at
 
 SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".inl", ".inc")
 
@@ -158,6 +162,9 @@ def files_of(folder: Path) -> list[Path]:
 def touch_everything(unit: TranslationUnit) -> None:
     """Reads whatever is read on demand, so that a crash in it shows."""
     _ = (unit.includes, unit.macros, unit.device_functions, unit.globals, unit.structs, unit.type_aliases)
+    for kernel in unit.kernels:
+        _ = (loops(unit, kernel), accesses(unit, kernel), arrays_in(unit, kernel), barriers(unit, kernel))
+        _ = calls_in(unit, kernel)
 
 
 def main() -> int:
@@ -167,6 +174,8 @@ def main() -> int:
     reader.add_argument("--list", action="store_true", help="list what was missed and what has a syntax error")
     options = reader.parse_args()
     files = files_of(options.folder)[: options.limit]
+    unequal = tree_only = 0
+    tree_total = 0.0
     expected = missed = extra = kernels = erroneous = without_node = crashes = lines = 0
     per_thousand: list[float] = []
     again: list[float] = []
@@ -182,6 +191,12 @@ def main() -> int:
             seconds = best_of(2, lambda: parse(SourceFile(source.path, source.data)))  # noqa: B023
             edited = one_edit(source.data)
             reparse = best_of(2, lambda: parse(SourceFile(source.path, edited), unit))  # noqa: B023
+            whole, again_unit = parse(SourceFile(source.path, edited)), parse(SourceFile(source.path, edited), unit)
+            if (whole.kernels, whole.launch_sites) != (again_unit.kernels, again_unit.launch_sites):
+                unequal += 1
+                print(f"UNEQUAL re-parse {path}", file=sys.stderr)
+            tree_seconds = best_of(2, lambda: Parser(cuda_language()).parse(unit.blanked.text))  # noqa: B023
+            tree_only += sum(function_at(unit.tree.root_node, t) is not None for t in unit.tokens)
         except Exception:  # noqa: BLE001 (any exception is what is being counted)
             crashes += 1
             print(f"CRASH {path}\n{traceback.format_exc()}", file=sys.stderr)
@@ -189,6 +204,7 @@ def main() -> int:
         count = len(source.line_starts)
         lines += count
         total += seconds
+        tree_total += tree_seconds
         if count >= 50:
             per_thousand.append(seconds / count * 1e6)
             again.append(reparse * 1e3)
@@ -217,9 +233,11 @@ def main() -> int:
     print(f"files {len(files)}, lines {lines}, crashes {crashes}")
     print(f"definitions {expected}, found {found} ({100 * found / max(1, expected):.2f} %), missed {missed}")
     print(f"kernels {kernels}, of them made by macros or otherwise beyond the scan {extra}")
+    print(f"of the kernels, the file's own tree has {tree_only} ({100 * tree_only / max(1, kernels):.2f} %)")
     print(f"kernels with a syntax error {erroneous} ({share:.2f} %), without a node {without_node}")
     print(f"parse, ms per 1,000 lines: all {total / max(1, lines) * 1e6:.2f}; by file {_quantiles(per_thousand)}")
-    print(f"re-parse, ms: {_quantiles(again)}")
+    print(f"of that the grammar, ms per 1,000 lines: {tree_total / max(1, lines) * 1e6:.2f}")
+    print(f"re-parse, ms: {_quantiles(again)}; unequal to a fresh parse: {unequal}")
     return 1 if crashes else 0
 
 

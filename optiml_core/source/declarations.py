@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
-from optiml_core.records import ElementType, Parameter, TemplateParameter
+from attrs import evolve
+
+from optiml_core.records import ElementType, Parameter, SourceRange, TemplateParameter
 from optiml_core.source.builtin_types import element_type_of
 from optiml_core.source.lexical import closing_bracket, split_at_commas
 from optiml_core.source.source_file import SourceFile
@@ -23,6 +26,7 @@ _TYPE_PREFIX = re.compile(r"\s*(?:const|struct|typename|volatile|\s)+")
 _IN_PARENTHESES = re.compile(r"\(\s*([*&]+)\s*(?:const\s+|__restrict__\s+|__restrict\s+)*([A-Za-z_]\w*)?\s*\)")
 _LAST_NAME = re.compile(r"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
 _RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _SPACES = re.compile(r"\s+")
 _STAR = re.compile(r"\s+([*&]+)")
 _AFTER_STAR = re.compile(r"([*&])(?=[A-Za-z_])")
@@ -57,9 +61,23 @@ def _read_parameter(source: SourceFile, plain: bytes, start: int, end: int, alia
     while end > start and plain[end - 1 : end].isspace():
         end -= 1
     text = plain[start:end].decode("utf-8", "replace")
+    used = tuple((w, aliases[w]) for w in _IDENTIFIER.findall(text) if w in aliases) if aliases else ()
+    if used:
+        # What an alias stands for may name further aliases.
+        used = tuple((w, resolve_alias(target, aliases)) for w, target in used)
+    return evolve(describe_parameter(text, used), range=source.range(start, end))
+
+
+_NOWHERE = SourceRange("", 0, 0, 0, 0, 0, 0)
+
+
+@lru_cache(maxsize=4096)
+def describe_parameter(text: str, aliases: tuple[tuple[str, str], ...]) -> Parameter:
+    """A parameter from its text alone, without its place. ``aliases`` are those that the text names."""
+    known = dict(aliases)
     declaration, default = _split_default(text)
     name, type_text, is_array = split_declarator(declaration)
-    shape = resolve_alias(_RESTRICT.sub(" ", type_text.replace("__grid_constant__", " ")), aliases)
+    shape = resolve_alias(_RESTRICT.sub(" ", type_text.replace("__grid_constant__", " ")), known)
     outer = _outside_angles(shape)
     is_reference = "&" in outer
     stars = outer.count("*") + (1 if is_array and not is_reference else 0)
@@ -68,11 +86,11 @@ def _read_parameter(source: SourceFile, plain: bytes, start: int, end: int, alia
         pointee = shape[: shape.rindex("*")] if outer.count("*") == 1 else ""
     element = None
     if stars <= 1 and "(*" not in shape:
-        element = element_of(re.sub(r"\[[^\]]*\]|&|\(|\)", " ", pointee), aliases)
+        element = element_of(re.sub(r"\[[^\]]*\]|&|\(|\)", " ", pointee), known)
     return Parameter(
         name=name,
         type=tidy_type(type_text.replace("__grid_constant__", " ")),
-        range=source.range(start, end),
+        range=_NOWHERE,
         is_pointer=stars > 0,
         is_const=_CONST.search(_before_last_star(shape) if "*" in outer else shape) is not None,
         is_restrict=_RESTRICT.search(type_text) is not None,

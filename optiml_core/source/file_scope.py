@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tree_sitter import Node
+from tree_sitter import Node, Tree
 
 from optiml_core.source.declarations import (
     read_parameters,
@@ -14,7 +14,8 @@ from optiml_core.source.declarations import (
     squeeze,
     template_header,
 )
-from optiml_core.source.parsing import alias_map, namespaces_around
+from optiml_core.source.grammar import path_to
+from optiml_core.source.source_file import SourceFile
 from optiml_core.source.translation_unit import (
     DeviceFunction,
     GlobalVariable,
@@ -24,6 +25,7 @@ from optiml_core.source.translation_unit import (
     TranslationUnit,
     TypeAlias,
 )
+from optiml_core.source.type_aliases import alias_map
 
 _INCLUDE = re.compile(r'(?:"([^"\n]*)"|<([^>\n]*)>)')
 _SPACES = {
@@ -80,6 +82,17 @@ def _declarator(node: Node, kind: str) -> Node | None:
             inner = found.named_children[0] if found.named_children else None
         found = inner
     return found
+
+
+def namespaces_around(tree: Tree, source: SourceFile, at: int) -> tuple[str, ...]:
+    """The names of the namespaces (and classes) that enclose a byte, outermost first."""
+    names: list[str] = []
+    for node in path_to(tree.root_node, at):
+        if node.type in ("namespace_definition", "struct_specifier", "class_specifier"):
+            name = node.child_by_field_name("name")
+            if name is not None and name.end_byte <= at:
+                names.append(squeeze(source.data[name.start_byte : name.end_byte].decode("utf-8", "replace")))
+    return tuple(part.strip() for name in names for part in name.split("::"))
 
 
 def read_device_functions(unit: TranslationUnit) -> tuple[DeviceFunction, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import tree_sitter_cuda
-from tree_sitter import Language, Node
+from tree_sitter import Language, Node, Point
 
 
 @lru_cache(maxsize=1)
@@ -27,3 +27,8 @@ def path_to(root: Node, byte: int) -> list[Node]:
             break
         path.append(node)
     return path
+
+
+def point_of(text: bytes, at: int) -> Point:
+    """Row and column (bytes) of an offset, as tree-sitter counts them."""
+    return Point(text.count(b"\n", 0, at), at - (text.rfind(b"\n", 0, at) + 1))

@@ -15,10 +15,10 @@ from optiml_core.source.declarations import resolve_alias
 from optiml_core.source.definitions import FunctionDefinitions, LocalVariable, read_definitions
 from optiml_core.source.index_forms import IndexContext, InlineFunction
 from optiml_core.source.memory import remembered
-from optiml_core.source.parsing import alias_map
 from optiml_core.source.polynomials import ZERO, Polynomial, number, symbol
 from optiml_core.source.translation_unit import TranslationUnit
 from optiml_core.source.tree_queries import takes_values_only, text_of, walk
+from optiml_core.source.type_aliases import alias_map
 
 
 @frozen

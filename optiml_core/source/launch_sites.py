@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tree_sitter import Tree
-
 from optiml_core.records import LaunchSite, SourceRange
-from optiml_core.source.blanking import Blanked
 from optiml_core.source.declarations import squeeze
-from optiml_core.source.grammar import path_to
-from optiml_core.source.lexical import LexicalScan, closing_bracket, split_at_commas
+from optiml_core.source.function_ranges import function_ranges, range_around
+from optiml_core.source.lexical import LexicalScan, split_at_commas
 from optiml_core.source.source_file import SourceFile
 
-_CHEVRONS = re.compile(rb"<<<|>>>")
+Functions = Sequence[tuple[int, int]]
+_CHEVRONS = re.compile(rb"<<<")
 _LAUNCHED_NAME = re.compile(rb"((?:[A-Za-z_]\w*\s*::\s*|::\s*)*[A-Za-z_]\w*)\s*\Z")
-_API = re.compile(rb"\b(cudaLaunchKernel|cudaLaunchCooperativeKernel)\s*(?:<[^;{}()]*>\s*)?\(")
+_API = re.compile(rb"cudaLaunch(?:Cooperative)?Kernel\s*(?:<[^;{}()]*>\s*)?\(")
 _CAST = re.compile(
     r"\(\s*(?:const\s+)?void\s*\*\s*\)"
     r"|(?:reinterpret_cast|static_cast)\s*<\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*>"
@@ -25,18 +23,21 @@ _BRACED = re.compile(r"\{(.*)\}", re.DOTALL)
 
 
 def read_launch_sites(
-    source: SourceFile, repaired: Blanked, lexical: LexicalScan, tree: Tree, plain: bytes
+    source: SourceFile, scan: LexicalScan, skeleton: bytes, plain: bytes, start: int, end: int
 ) -> tuple[LaunchSite, ...]:
-    """Every launch in the code of the file, in order. Launches inside a macro's body are not among them."""
+    """The launches whose ``<<<`` (or call) stands between two offsets of the file, in order. Launches
+    inside a macro's body are not among them. ``skeleton``: the code only; ``plain``: without comments."""
+    chevrons, calls = [*_CHEVRONS.finditer(skeleton, start, end)], [*_API.finditer(skeleton, start, end)]
+    if not chevrons and not calls:
+        return ()
+    functions = function_ranges(scan, skeleton)
     found: list[LaunchSite] = []
-    skeleton = repaired.skeleton
-    for match in _CHEVRONS.finditer(skeleton):
-        if match[0] == b"<<<":
-            site = _chevron_site(source, skeleton, plain, tree, match.start())
-            if site is not None:
-                found.append(site)
-    for match in _API.finditer(skeleton):
-        site = _api_site(source, skeleton, plain, tree, match)
+    for match in chevrons:
+        site = _chevron_site(source, skeleton, plain, functions, match.start())
+        if site is not None:
+            found.append(site)
+    for match in calls:
+        site = _api_site(source, skeleton, plain, functions, match)
         if site is not None:
             found.append(site)
     return tuple(sorted(found, key=lambda s: s.range.start_byte))
@@ -78,7 +79,31 @@ def _end_of_configuration(skeleton: bytes, at: int) -> int | None:
     return None
 
 
-def _chevron_site(source: SourceFile, skeleton: bytes, plain: bytes, tree: Tree, at: int) -> LaunchSite | None:
+_STATEMENT_SIGNS = re.compile(rb"[(){};]")
+
+
+def _closing_in_statement(skeleton: bytes, opening: int) -> int | None:
+    """The ``)`` that closes the ``(`` at ``opening``, or None if its statement ends before. The braces
+    of an initialiser or a lambda among the arguments may hold statements of their own."""
+    parentheses = braces = 0
+    for match in _STATEMENT_SIGNS.finditer(skeleton, opening):
+        sign = match[0]
+        if sign == b"{":
+            braces += 1
+        elif sign == b"}":
+            braces -= 1
+        elif braces == 0 and sign != b";":
+            parentheses += 1 if sign == b"(" else -1
+            if parentheses == 0:
+                return match.start()
+        if braces < 0 or (braces == 0 and sign == b";"):
+            return None
+    return None
+
+
+def _chevron_site(
+    source: SourceFile, skeleton: bytes, plain: bytes, functions: Functions, at: int
+) -> LaunchSite | None:
     end = _end_of_configuration(skeleton, at + 3)
     if end is None:
         return None
@@ -87,7 +112,7 @@ def _chevron_site(source: SourceFile, skeleton: bytes, plain: bytes, tree: Tree,
         opening += 1
     if skeleton[opening : opening + 1] != b"(":
         return None
-    closing = closing_bracket(skeleton, opening)
+    closing = _closing_in_statement(skeleton, opening)
     head = _head(skeleton, plain, at)
     if closing is None or head is None:
         return None
@@ -97,7 +122,7 @@ def _chevron_site(source: SourceFile, skeleton: bytes, plain: bytes, tree: Tree,
         return None
     if len(configuration) == 1:
         configuration = [*configuration, (end, end)]
-    return _site(source, plain, tree, (start, closing + 1), name, template_arguments, configuration,
+    return _site(source, plain, functions, (start, closing + 1), name, template_arguments, configuration,
                  _arguments(skeleton, plain, opening, closing))  # fmt: skip
 
 
@@ -108,13 +133,14 @@ def _arguments(skeleton: bytes, plain: bytes, opening: int, closing: int) -> tup
 def _site(
     source: SourceFile,
     plain: bytes,
-    tree: Tree,
+    functions: Functions,
     whole: tuple[int, int],
     name: str,
     template_arguments: tuple[str, ...],
     configuration: Sequence[tuple[int, int]],
     arguments: tuple[str, ...],
 ) -> LaunchSite:
+    around = range_around(functions, whole[0])
     shared = configuration[2] if len(configuration) > 2 else None
     return LaunchSite(
         kernel=name,
@@ -125,7 +151,7 @@ def _site(
         stream=_text(plain, configuration[3]) if len(configuration) > 3 else None,
         arguments=arguments,
         template_arguments=template_arguments,
-        function_range=enclosing_function(source, tree, whole[0]),
+        function_range=source.range(*around) if around is not None else None,
         grid_range=_range(source, plain, configuration[0]),
         block_range=_range(source, plain, configuration[1]),
         shared_range=_range(source, plain, shared) if shared else None,
@@ -183,11 +209,13 @@ def _start_of_expression(skeleton: bytes, end: int) -> int:
         byte = skeleton[at - 1]
         if byte in b")]":
             opening, depth = at - 1, 0
-            while opening >= 0:
+            while opening >= 0 and skeleton[opening] not in b";{}":
                 depth += (skeleton[opening] in b")]") - (skeleton[opening] in b"([")
                 if depth == 0:
                     break
                 opening -= 1
+            if depth != 0:
+                break
             at = opening
         elif (
             skeleton[at - 1 : at].isalnum()
@@ -202,11 +230,11 @@ def _start_of_expression(skeleton: bytes, end: int) -> int:
 
 
 def _api_site(
-    source: SourceFile, skeleton: bytes, plain: bytes, tree: Tree, match: re.Match[bytes]
+    source: SourceFile, skeleton: bytes, plain: bytes, functions: Functions, match: re.Match[bytes]
 ) -> LaunchSite | None:
     """``cudaLaunchKernel((void*)kernel, grid, block, arguments, shared, stream)``; the arguments are read
     where they are a braced list or a local array of addresses, else there are none."""
-    closing = closing_bracket(skeleton, match.end() - 1)
+    closing = _closing_in_statement(skeleton, match.end() - 1)
     if closing is None:
         return None
     parts = split_at_commas(skeleton, match.end(), closing)
@@ -233,13 +261,5 @@ def _api_site(
         angle = b"<" + named[2].encode("utf-8", "replace") + b">"
         template_arguments = _arguments(angle, angle, 0, len(angle) - 1)
     configuration = [parts[1], parts[2], *parts[4:6]]
-    return _site(source, plain, tree, (match.start(), closing + 1), named[1].replace(" ", ""), template_arguments,
+    return _site(source, plain, functions, (match.start(), closing + 1), named[1].replace(" ", ""), template_arguments,
                  configuration, arguments)  # fmt: skip
-
-
-def enclosing_function(source: SourceFile, tree: Tree, at: int) -> SourceRange | None:
-    """The range of the function definition (not lambda) around a byte, or None."""
-    for node in path_to(tree.root_node, at):
-        if node.type == "function_definition":
-            return source.range(node.start_byte, node.end_byte)
-    return None

@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 SpanKind = Literal["comment", "string", "directive", "inactive"]
 
+# Named tuples and not attrs records: a file has thousands, and they are made at every keystroke.
 
-@frozen
-class Span:
+
+class Span(NamedTuple):
     """A half-open byte range that is not ordinary code."""
 
     kind: SpanKind
@@ -26,8 +27,7 @@ class Span:
     end: int
 
 
-@frozen
-class Directive:
+class Directive(NamedTuple):
     """A preprocessor directive: its word (``define``, ``if`` ...), the rest of its text, its range."""
 
     word: str
@@ -36,8 +36,7 @@ class Directive:
     end: int  # without the line end
 
 
-@frozen
-class Brace:
+class Brace(NamedTuple):
     """A brace or a branch of a conditional, in the order of the file: ``{ } if else endif``."""
 
     kind: Literal["{", "}", "if", "else", "endif"]
@@ -46,30 +45,38 @@ class Brace:
 
 @define(frozen=True, slots=False)
 class LexicalScan:
-    """What one pass found. ``skeleton`` has the length of the data; ``events`` are braces and branches."""
+    """What one pass found. ``skeleton`` has the length of the data."""
 
     skeleton: bytes = field(repr=False)
     spans: tuple[Span, ...] = field(repr=False)
     directives: tuple[Directive, ...] = field(repr=False)
-    events: tuple[Brace, ...] = field(repr=False)
 
     @cached_property
-    def span_starts(self) -> tuple[int, ...]:
-        return tuple(span.start for span in self.spans)
+    def branches(self) -> tuple[Brace, ...]:
+        """The branches of conditionals, in the order of the file."""
+        return tuple(b for d in self.directives if (b := _branch_event(d)) is not None)
+
+    @cached_property
+    def events(self) -> tuple[Brace, ...]:
+        """Braces and branches of conditionals, in the order of the file."""
+        return tuple(self.events_between(0, len(self.skeleton)))
+
+    def events_between(self, start: int, end: int) -> list[Brace]:
+        """The braces and branches in a byte range."""
+        found = [
+            Brace("{" if m[0] == b"{" else "}", m.start())  # the two are the only matches
+            for m in _BRACE.finditer(self.skeleton, start, end)
+        ]
+        branches = [b for b in self.branches if start <= b.at < end]
+        return sorted([*found, *branches], key=lambda e: e.at) if branches else found
 
 
-_INTERESTING = re.compile(
-    rb"""
-      //(?:[^\\\n]|\\\r?\n|\\.)*
-    | /\*.*?(?:\*/|\Z)
-    | \#
-    | [{}]
-    | (?<![A-Za-z0-9_])(?:u8|[uUL])?R"(?P<fence>[^()\\\s"]{0,16})\(.*?(?:\)(?P=fence)"|\Z)
-    | "(?:[^"\\\n]|\\.)*"?
-    | (?<![0-9A-Fa-f_])'(?:[^'\\\n]|\\.)*'?
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+_BRACE = re.compile(rb"[{}]")
+_INTERESTING = re.compile(rb"[/#\"']")
+_STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"?', re.DOTALL)
+_CHARACTER = re.compile(rb"'(?:[^'\\\n]|\\.)*'?", re.DOTALL)
+_RAW_STRING = re.compile(rb'"(?P<fence>[^()\\\s"]{0,16})\(.*?(?:\)(?P=fence)"|\Z)', re.DOTALL)
+_RAW_PREFIX = re.compile(rb"(?<![A-Za-z0-9_])(?:u8|[uUL])?R\Z")
 
 _DIRECTIVE = re.compile(
     rb"""
@@ -89,6 +96,7 @@ _CONTINUATION = re.compile(rb"\\\r?\n")
 _ALWAYS_FALSE = re.compile(r"\(?\s*(?:0+[uUlL]*|false)\s*\)?(?:\s*&&.*)?", re.DOTALL)
 _ALWAYS_TRUE = re.compile(r"\(?\s*(?:0*[1-9]\d*[uUlL]*|true)\s*\)?(?:\s*\|\|.*)?", re.DOTALL)
 _NOT_NEWLINE = re.compile(rb"[^\r\n]")
+_HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
 
 
 def blank(data: bytes) -> bytes:
@@ -102,31 +110,60 @@ def scan(data: bytes) -> LexicalScan:
     """One pass over ``data``; never raises, whatever the bytes are."""
     spans: list[Span] = []
     directives: list[Directive] = []
-    events: list[Brace] = []
-    at = 0
-    search = _INTERESTING.search
-    while (match := search(data, at)) is not None:
-        start, first = match.start(), data[match.start()]
-        at = match.end()
-        if first == 0x7B or first == 0x7D:
-            events.append(Brace("{" if first == 0x7B else "}", start))
-        elif first == 0x2F:
-            spans.append(Span("comment", start, at))
-        elif first == 0x23:
-            whole = _DIRECTIVE.match(data, start)
-            at = whole.end() if whole else at
-            directive = _read_directive(data, start, at)
-            directives.append(directive)
-            spans.append(Span("directive", start, at))
-            _branch_event(directive, events)
-        else:
-            spans.append(Span("string", start, at))
+    scan_range(data, 0, len(data), spans, directives)
     inactive = _inactive_ranges(directives)
     if inactive:
         spans = _without(spans, inactive)
-        events = [e for e in events if not any(a <= e.at < b for a, b in inactive)]
         directives = [d for d in directives if not any(a <= d.start < b for a, b in inactive)]
-    return LexicalScan(_skeleton(data, spans), tuple(spans), tuple(directives), tuple(events))
+    return LexicalScan(skeleton_of(data, 0, len(data), spans), tuple(spans), tuple(directives))
+
+
+def scan_range(data: bytes, start: int, end: int, spans: list[Span], directives: list[Directive]) -> int:
+    """Appends the spans that begin between ``start`` (outside all spans) and ``end``; returns where the
+    last of them ends, or ``end``."""
+    at = start
+    search = _INTERESTING.search
+    while (match := search(data, at, end)) is not None:
+        found = match.start()
+        first = data[found]
+        if first == 0x2F:
+            second = data[found + 1 : found + 2]
+            if second == b"/":
+                at = _end_of_line_comment(data, found)
+            elif second == b"*":
+                closing = data.find(b"*/", found + 2)
+                at = len(data) if closing < 0 else closing + 2
+            else:
+                at = found + 1
+                continue
+            spans.append(Span("comment", found, at))
+        elif first == 0x23:
+            whole = _DIRECTIVE.match(data, found)
+            at = whole.end() if whole else found + 1
+            directives.append(_read_directive(data, found, at))
+            spans.append(Span("directive", found, at))
+        elif first == 0x22:
+            prefix = _RAW_PREFIX.search(data, max(0, found - 3), found) if data[found - 1 : found] == b"R" else None
+            text = (_RAW_STRING.match(data, found) if prefix is not None else None) or _STRING.match(data, found)
+            at = text.end() if text is not None else found + 1
+            spans.append(Span("string", found, at))
+        elif found > 0 and data[found - 1] in _HEXADECIMAL and data[found - 2 : found] != b"u8":
+            at = found + 1  # a digit separator
+        else:
+            text = _CHARACTER.match(data, found)
+            at = text.end() if text is not None else found + 1
+            spans.append(Span("string", found, at))
+    return max(at, end)
+
+
+def _end_of_line_comment(data: bytes, at: int) -> int:
+    while True:
+        end = data.find(b"\n", at)
+        if end < 0:
+            return len(data)
+        if data[end - 1 : end] != b"\\" and data[end - 2 : end] != b"\\\r":
+            return end
+        at = end + 1
 
 
 def _read_directive(data: bytes, start: int, end: int) -> Directive:
@@ -137,13 +174,12 @@ def _read_directive(data: bytes, start: int, end: int) -> Directive:
     return Directive(found[1] if found else "", found[2].strip() if found else "", start, end)
 
 
-def _branch_event(directive: Directive, events: list[Brace]) -> None:
+def _branch_event(directive: Directive) -> Brace | None:
     if directive.word in ("if", "ifdef", "ifndef"):
-        events.append(Brace("if", directive.start))
-    elif directive.word in ("else", "elif", "elifdef", "elifndef"):
-        events.append(Brace("else", directive.start))
-    elif directive.word == "endif":
-        events.append(Brace("endif", directive.start))
+        return Brace("if", directive.start)
+    if directive.word in ("else", "elif", "elifdef", "elifndef"):
+        return Brace("else", directive.start)
+    return Brace("endif", directive.start) if directive.word == "endif" else None
 
 
 def _inactive_ranges(directives: Iterable[Directive]) -> list[tuple[int, int]]:
@@ -186,19 +222,33 @@ def _without(spans: list[Span], inactive: list[tuple[int, int]]) -> list[Span]:
     return sorted(kept, key=lambda s: s.start)
 
 
-def _skeleton(data: bytes, spans: Iterable[Span]) -> bytes:
+def skeleton_of(data: bytes, start: int, end: int, spans: Iterable[Span]) -> bytes:
+    """The bytes from ``start`` to ``end`` with the given spans blanked."""
     pieces: list[bytes] = []
-    at = 0
-    for span in spans:
-        pieces.append(data[at : span.start])
-        hidden = data[span.start : span.end]
-        if span.kind == "string" and len(hidden) >= 2:
+    at = start
+    for kind, span_start, span_end in spans:
+        pieces.append(data[at:span_start])
+        hidden = data[span_start:span_end]
+        if kind == "string" and len(hidden) >= 2:
             # The quotes stay: an argument that is a literal is still an argument.
             pieces.append(b'"' + blank(hidden[1:-1]) + b'"')
         else:
             pieces.append(blank(hidden))
-        at = span.end
-    pieces.append(data[at:])
+        at = span_end
+    pieces.append(data[at:end])
+    return b"".join(pieces)
+
+
+def without_comments(data: bytes, start: int, end: int, spans: Iterable[Span]) -> bytes:
+    """The bytes from ``start`` to ``end`` with the comments among the spans blanked; literals stay."""
+    pieces: list[bytes] = []
+    at = start
+    for kind, span_start, span_end in spans:
+        if kind == "comment":
+            pieces.append(data[at:span_start])
+            pieces.append(blank(data[span_start:span_end]))
+            at = span_end
+    pieces.append(data[at:end])
     return b"".join(pieces)
 
 

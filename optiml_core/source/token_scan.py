@@ -7,17 +7,23 @@ the fallback of the parser and what its result is compared with.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
-
-from attrs import frozen
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from optiml_core.source.blanking import Blanked
-from optiml_core.source.lexical import Brace, closing_bracket
+from optiml_core.source.lexical import Brace, LexicalScan, closing_bracket
+from optiml_core.source.repairs import whole_word
 
 
-@frozen
-class KernelTokens:
+class NamespaceTokens(NamedTuple):
+    """A namespace: its names (``a::b`` has two, an anonymous one none) and the offsets of its braces."""
+
+    names: tuple[str, ...]
+    open: int
+    close: int
+
+
+class KernelTokens(NamedTuple):
     """Where the parts of one kernel definition stand. ``body_end`` is behind the closing brace, or
     where the body must have ended when ``closed`` is false."""
 
@@ -39,8 +45,42 @@ _TOP_LEVEL_CLOSE = re.compile(rb"^\}", re.MULTILINE)
 _NOT_A_NAME = frozenset({b"if", b"for", b"while", b"switch", b"return", b"sizeof", b"decltype", b"noexcept"})
 
 
-def find_kernels(blanked: Blanked, events: Sequence[Brace]) -> tuple[KernelTokens, ...]:
-    """Every kernel definition in the order of the file. ``events`` come from the lexical scan."""
+_NAMESPACE = re.compile(rb"namespace(?:\s+([A-Za-z_][\w:\s]*?))?\s*\{")
+
+
+def find_namespaces(scan: LexicalScan) -> tuple[NamespaceTokens, ...]:
+    """Every namespace with its braces, in order; one that never closes reaches to the end of the file."""
+    opened = {m.end() - 1: m for m in _NAMESPACE.finditer(scan.skeleton) if whole_word(scan.skeleton, m.start())}
+    if not opened:
+        return ()
+    found: list[NamespaceTokens] = []
+    stack: list[int] = []
+    depths: list[tuple[int, int | None]] = []  # stack depth at each ``#if``, and at the end of its first branch
+    for event in scan.events:
+        if event.kind == "if":
+            depths.append((len(stack), None))
+        elif event.kind == "else" and depths:
+            depths[-1] = (depths[-1][0], len(stack))
+        elif event.kind == "endif" and depths:
+            depths.pop()
+        elif event.kind == "{":
+            stack.append(event.at)
+        elif event.kind == "}" and stack and not (depths and depths[-1][1] is not None):
+            start = stack.pop()
+            if start in opened:
+                found.append(_namespace(opened[start], event.at))
+    found.extend(_namespace(opened[start], len(scan.skeleton)) for start in stack if start in opened)
+    return tuple(sorted(found, key=lambda n: n.open))
+
+
+def _namespace(match: re.Match[bytes], close: int) -> NamespaceTokens:
+    written = (match[1] or b"").decode("utf-8", "replace")
+    names = tuple(n for n in written.replace("inline ", " ").replace(" ", "").split("::") if n)
+    return NamespaceTokens(names, match.end() - 1, close)
+
+
+def find_kernels(blanked: Blanked, scan: LexicalScan) -> tuple[KernelTokens, ...]:
+    """Every kernel definition in the order of the file."""
     skeleton = blanked.skeleton
     found: list[KernelTokens] = []
     heads = [h for at in blanked.global_words if (h := _read_head(skeleton, at)) is not None]
@@ -50,7 +90,7 @@ def find_kernels(blanked: Blanked, events: Sequence[Brace]) -> tuple[KernelToken
         if found and global_at < found[-1].body_open:
             continue  # ``__global__`` twice in one signature
         following = starts[index + 1] if index + 1 < len(definitions) else len(skeleton)
-        body_end, closed = _body_end(skeleton, events, body_open, following)
+        body_end, closed = _body_end(skeleton, scan, body_open, following)
         found.append(
             KernelTokens(starts[index], global_at, name_start, name_end, opening, closing, body_open, body_end, closed)
         )
@@ -94,18 +134,14 @@ def _read_head(skeleton: bytes, global_at: int) -> tuple[int, int, int, int, int
 
 def _declaration_start(skeleton: bytes, global_at: int) -> int:
     """Back over qualifiers and template header to where the definition begins."""
-    window = max(0, global_at - 8192)
-    last = -1
-    for match in _BOUNDARY.finditer(skeleton, window, global_at):
-        last = match.start()
-    start = last + 1 if last >= 0 else window
+    start = max(skeleton.rfind(sign, 0, global_at) for sign in (b";", b"{", b"}")) + 1
     # A directive between the boundary and the definition is blank here, so this skips it, too.
     while start < global_at and skeleton[start : start + 1].isspace():
         start += 1
     return start
 
 
-def _body_end(skeleton: bytes, events: Sequence[Brace], body_open: int, following: int) -> tuple[int, bool]:
+def _body_end(skeleton: bytes, scan: LexicalScan, body_open: int, following: int) -> tuple[int, bool]:
     """The end of the body that opens at ``body_open``; ``following`` is where the next kernel begins.
 
     Braces are counted along the first branch of each conditional, since branches often open the
@@ -114,10 +150,7 @@ def _body_end(skeleton: bytes, events: Sequence[Brace], body_open: int, followin
     """
     depth = 0
     branches: list[tuple[int, int | None]] = []  # depth at the ``#if``; depth at the first branch's end
-    first = bisect_left(events, body_open, key=lambda event: event.at)
-    for event in events[first:]:
-        if event.at >= following:
-            break
+    for event in _events(scan, body_open, following):
         if event.kind == "if":
             branches.append((depth, None))
         elif event.kind == "else" and branches:
@@ -134,6 +167,14 @@ def _body_end(skeleton: bytes, events: Sequence[Brace], body_open: int, followin
             if depth <= 0 and (not branches or branches[-1][1] is None or branches[-1][0] == 0):
                 return event.at + 1, True
     return _end_of_unclosed(skeleton, body_open, following), False
+
+
+def _events(scan: LexicalScan, start: int, end: int) -> Iterator[Brace]:
+    """The braces and branches from ``start``, read piece by piece since a body is short in most cases."""
+    while start < end:
+        piece = min(end, start + 4096)
+        yield from scan.events_between(start, piece)
+        start = piece
 
 
 def _end_of_unclosed(skeleton: bytes, body_open: int, following: int) -> int:

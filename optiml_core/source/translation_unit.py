@@ -12,6 +12,7 @@ from optiml_core.records import Kernel, LaunchSite, Parameter, SourceRange, Temp
 from optiml_core.source.blanking import Blanked
 from optiml_core.source.lexical import LexicalScan
 from optiml_core.source.source_file import SourceFile
+from optiml_core.source.token_scan import KernelTokens
 
 
 @frozen
@@ -106,8 +107,9 @@ class TranslationUnit:
     blanked: Blanked = field(repr=False)
     # The data with comments blanked: what texts of declarations are taken from.
     plain: bytes = field(repr=False)
-    # By start byte of the kernel's range. A node keeps its tree alive.
-    nodes: dict[int, Node] = field(repr=False, factory=dict)
+    tokens: tuple[KernelTokens, ...] = field(repr=False, default=())
+    # By start byte of the kernel's range, filled when asked for. A node keeps its tree alive.
+    nodes: dict[int, Node | None] = field(repr=False, factory=dict)
     # What was derived from the unit (loops, accesses ...), so that it is computed once. See `remembered`.
     memory: dict[Hashable, object] = field(repr=False, factory=dict)
 
@@ -128,7 +130,13 @@ class TranslationUnit:
 
     def node(self, kernel: Kernel) -> Node | None:
         """The ``function_definition`` node of a kernel; None if no tree has one (see ``has_syntax_error``)."""
-        return self.nodes.get(kernel.range.start_byte)
+        start = kernel.range.start_byte
+        if start not in self.nodes:
+            from optiml_core.source.kernel_reading import kernel_node
+
+            found = next((t for t in self.tokens if t.start == start), None)
+            self.nodes[start] = kernel_node(self.tree, found, self.blanked, self.scan) if found is not None else None
+        return self.nodes[start]
 
     def launches_of(self, kernel: Kernel) -> tuple[LaunchSite, ...]:
         """The launch sites in this file that name the kernel, with or without its namespaces."""
