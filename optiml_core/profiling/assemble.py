@@ -233,9 +233,9 @@ def code_metrics(code: MachineCode, executions: Sequence[float]) -> dict[str, fl
     everything = local = 0.0
     for block, count in zip(code.blocks, executions, strict=True):
         for instruction in code.instructions[block.start : block.end]:
-            everything += count
+            everything += count * instruction.slots
             if instruction.unit in totals:
-                totals[instruction.unit] += count
+                totals[instruction.unit] += count * instruction.slots
             if instruction.space == "local":
                 local += count * max(1.0, instruction.size / 4)
     metrics = {f"{unit}_warp_instructions": total for unit, total in totals.items()}

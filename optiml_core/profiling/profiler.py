@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
+from typing import Literal
 
 from attrs import evolve, frozen
 
@@ -12,6 +13,7 @@ from optiml_core.device.protocol import Device
 from optiml_core.profiling.assemble import ModelInputs, assemble_profile
 from optiml_core.profiling.disassembly import disassemble
 from optiml_core.profiling.machine_code.instructions import MachineCode
+from optiml_core.profiling.machine_code.ptx import read_ptx
 from optiml_core.profiling.machine_code.sass import read_sass
 from optiml_core.profiling.sampling import DEFAULT_BUDGET, SampleBudget, SamplingDevice, sample_counts
 from optiml_core.profiling.source_loops import loop_trips
@@ -19,6 +21,8 @@ from optiml_core.records import Failure, Kernel, Launch, Profile, ResourceUsage,
 from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.toolchain import CompilePool, GpuFacts, Toolchain, compile_request
 from optiml_core.workload import Workload, resolve_launch
+
+Reading = Literal["ptx", "sass"]
 
 
 @frozen
@@ -32,8 +36,9 @@ class CompiledCode:
 class Profiler:
     """Profiles variants for one GPU on one device that can sample.
 
-    ``pool`` compiles; without one the profiler makes its own and closes it. ``machine_code`` False saves the
-    0.4 s that disassembling takes, for a rougher prediction.
+    ``pool`` compiles; without one the profiler makes its own and closes it. ``reading`` says which code is analysed:
+    ``"ptx"`` comes with every compilation, ``"sass"`` costs half a second and is what runs. Profiles that are compared
+    should be made the same way.
     """
 
     def __init__(
@@ -43,7 +48,7 @@ class Profiler:
         toolchain: Toolchain,
         pool: CompilePool | None = None,
         *,
-        machine_code: bool = True,
+        reading: Reading = "ptx",
         budget: SampleBudget = DEFAULT_BUDGET,
     ) -> None:
         self._device = device
@@ -51,7 +56,7 @@ class Profiler:
         self._toolchain = toolchain
         self._own_pool = CompilePool(toolchain) if pool is None else None
         self._pool = pool if pool is not None else self._own_pool
-        self._machine_code = machine_code
+        self._reading: Reading = reading
         self._budget = budget
 
     def profile(self, variant: Variant, workload: Workload, index: int = 0, warm: bool = True) -> Profile | Failure:
@@ -108,7 +113,9 @@ class Profiler:
         if isinstance(compiled, Failure):
             return None if compiled.kind == "missing-tool" else compiled
         code = None
-        if self._machine_code:
+        if self._reading == "ptx" and compiled.ptx:
+            code = read_ptx(compiled.ptx, variant.file, compiled.lowered_name)
+        if code is None:
             text = disassemble(compiled.cubin, self._toolchain)
             # The disassembler is a tool of its own; without it the resources still help.
             code = None if isinstance(text, Failure) else read_sass(text, variant.file, compiled.lowered_name)
@@ -138,10 +145,10 @@ def profile_on_device(
     pool: CompilePool | None = None,
     index: int = 0,
     warm: bool = True,
-    machine_code: bool = True,
+    reading: Reading = "ptx",
 ) -> Profile | Failure:
     """One profile; see :meth:`Profiler.profile`. Pass ``pool`` to profile many variants: starting one takes a while."""
-    with Profiler(device, gpu, toolchain, pool, machine_code=machine_code) as profiler:
+    with Profiler(device, gpu, toolchain, pool, reading=reading) as profiler:
         return profiler.profile(variant, workload, index, warm)
 
 

@@ -9,17 +9,20 @@ loads of which one misses cost a sixteenth of what all would.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from attrs import field, frozen
 
+from optiml_core.profiling.machine_code.dataflow import schedule_dataflow, unroll_factor
 from optiml_core.profiling.machine_code.execution import AccessKey
 from optiml_core.profiling.machine_code.instructions import Instruction, MachineCode
-from optiml_core.profiling.machine_code.schedule import MemoryCost, schedule
+from optiml_core.profiling.machine_code.schedule import MemoryCost, Schedule, schedule
 from optiml_core.profiling.traffic import SiteTraffic
 from optiml_core.records import AccessCounts
 from optiml_core.toolchain import GpuFacts
+
+Runner = Callable[[Sequence[Instruction], Callable[[Instruction], MemoryCost]], Schedule]
 
 # Cycles, Luo et al. 2024 (the paper of schedule.py): L1 hit 40.7, shared memory 29.0 on H100.
 L1_CYCLES = 40.0
@@ -111,15 +114,16 @@ def warp_time(
         if not body or count <= 0:
             continue
         each = count / warps
-        cycles, body_stalls = _region_cycles(body, levels, memory, gpu, REPEATS if loops else 1)
+        runner = _runner(code, blocks, body, loops)
+        cycles, body_stalls = _region_cycles(body, levels, memory, gpu, runner)
         total += each * cycles
         for position, factor in enumerate(skew):
             longest[position] += (each * factor if loops else min(max(each, 1.0), each * factor)) * cycles
-        issued += each * len(body)
+        issued += each * sum(instruction.slots for instruction in body)
         for line, waited in body_stalls.items():
             stalls[line] = stalls.get(line, 0.0) + each * waited
         for instruction in body:
-            lines[instruction.line] = lines.get(instruction.line, 0.0) + each
+            lines[instruction.line] = lines.get(instruction.line, 0.0) + each * instruction.slots
             if instruction.unit in ("fp64", "barrier"):
                 key = (instruction.line, instruction.unit)
                 units[key] = units.get(key, 0.0) + each
@@ -127,6 +131,15 @@ def warp_time(
                 words = (instruction.line, "local")
                 units[words] = units.get(words, 0.0) + each * max(1.0, instruction.size / 4)
     return WarpTime(total, longest[0], longest[1], issued, stalls, lines, units)
+
+
+def _runner(code: MachineCode, blocks: Sequence[int], body: Sequence[Instruction], loops: bool) -> Runner:
+    """How a stretch is scheduled: machine code in its order, PTX as a data flow."""
+    repeats = REPEATS if loops else 1
+    if code.origin == "sass":
+        return partial(schedule, repeats=repeats)
+    kept = any(code.blocks[block].start in code.not_unrolled for block in blocks)
+    return partial(schedule_dataflow, repeats=repeats, unroll=unroll_factor(body) if loops and not kept else 1)
 
 
 def _regions(code: MachineCode, executions: Sequence[float]) -> list[tuple[tuple[int, ...], float, bool]]:
@@ -192,10 +205,10 @@ def _region_cycles(
     levels: Sequence[tuple[int, Mapping[AccessKey, LineMemory], float, float]],
     memory: Mapping[AccessKey, LineMemory],
     gpu: GpuFacts,
-    repeats: int,
+    runner: Runner,
 ) -> tuple[float, dict[int, float]]:
     """Expected cycles of one execution, and the stalls by line."""
-    runs = [schedule(body, partial(memory_cost, level=level), repeats) for level in levels]
+    runs = [runner(body, partial(memory_cost, level=level)) for level in levels]
     l2_cycles, dram_cycles = latencies(gpu)
     misses = [0.0, 0.0]
     for instruction in body:

@@ -88,8 +88,8 @@ class Evaluator:
         # Disassembling costs more than everything else of an evaluation, so only what may be offered is read in
         # machine code; inside the search, prediction is compared with prediction by the rougher profiler.
         pool = CompilePool(self.toolchain, 1, Store.open())
-        self.rough = Profiler(self.emulator, self.gpu, self.toolchain, pool, machine_code=False)
-        self.exact = Profiler(self.emulator, self.gpu, self.toolchain, pool)
+        self.rough = Profiler(self.emulator, self.gpu, self.toolchain, pool)
+        self.exact = Profiler(self.emulator, self.gpu, self.toolchain, pool, reading="sass")
         self._pool = pool
         self._original_timings: dict[bool, Timing] = {}
         self._spent: dict[str, float] = {}

@@ -37,6 +37,10 @@ class Instruction:
     guarded: bool = False
     calls: bool = False
     ends: bool = False  # EXIT or RET without a predicate: nothing follows
+    slots: int = 1  # issue slots; 0 for what later steps of the compiler remove
+    base: str = ""  # PTX: the register that an address is counted from, and how far
+    offset: int = 0
+    read_only: bool = False  # a load that no store can change (ld.global.nc)
 
 
 @frozen
@@ -67,6 +71,7 @@ class MachineCode:
     instructions: tuple[Instruction, ...]
     blocks: tuple[CodeBlock, ...]
     loops: tuple[CodeLoop, ...] = field(factory=tuple)
+    not_unrolled: frozenset[int] = frozenset()  # PTX: starts of blocks that the last step must not unroll
 
     def loop_of_block(self, block: int) -> int | None:
         """The innermost loop around a block."""
