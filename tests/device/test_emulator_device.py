@@ -201,6 +201,10 @@ DYNAMIC = {
     "in a namespace": ("namespace memory {\nextern __shared__ __align__(16) int line[];\n}\nusing memory::line;", ""),
     "in extern C": ('extern "C" {\nextern __shared__ int line[];\n}', ""),
     "as bytes": ("extern __shared__ unsigned char raw[];", "int* line = (int*)raw;"),
+    "words in another order": ("", "__shared__ extern int line[];"),
+    "type first": ("", "extern int __shared__ line[];"),
+    "alignas": ("", "extern __shared__ alignas(alignof(int4)) int line[];"),
+    "static with alignas": ("", "__shared__ alignas(16) int line[96];"),
     "volatile": ("extern volatile __shared__ int line[];", ""),
     "in a function": ("__device__ int* get() { extern __shared__ int row[]; return row; }", "int* line = get();"),
 }

@@ -155,7 +155,7 @@ class Builder:
             name = " ".join(tail.split())
             if not _NAME.fullmatch(name):
                 return Failure("bad-input", f"{kernel.shown} is not a name the emulator can compile")
-            allowed = _DYNAMIC_SHARED.sub(_bound_to_memory, allowed)
+            allowed = _shared_declarations(allowed)
             expanded.write_bytes(_encoded(f'{allowed}\n# 1 "{_NAME_FILE}"\n{entry_text(name)}'))
             result = run_compiler(
                 [toolbox.compiler, *candidate_flags(), "-fpreprocessed", "-c", str(expanded), "-o", str(target)],
@@ -177,13 +177,23 @@ class Builder:
             return result if isinstance(result, Failure) else shared.read_bytes()
 
 
-# What the shim makes of ``extern __shared__ T name[];`` at file scope: an array without a size that the worker has.
+# What the shim makes of ``__shared__``, and of a declaration ``extern __shared__ T name[];`` in any order of words: an
+# array without a size, whose memory the worker has.
 _SHARED = r"static __attribute__\(\(aligned\(128\)[^()]*\)\)"
-_DYNAMIC_SHARED = re.compile(rf"\bextern\b(?P<a>[^;{{}}]*?)\b{_SHARED}(?P<b>[^;{{}}]*?\[\s*\][^;{{}}]*);")
+_DYNAMIC_SHARED = re.compile(
+    rf"(?:\bextern\b(?P<a>[^;{{}}]*?)\b{_SHARED}|\b{_SHARED}(?P<b>[^;{{}}]*?)\bextern\b)(?P<c>[^;{{}}]*?\[\s*\][^;{{}}]*);"
+)
+# g++ takes alignas only at the start of a declaration, nvcc anywhere.
+_ALIGNAS = re.compile(rf"({_SHARED}\s*)alignas\s*(\((?:[^()]|\([^()]*\))*\))")
+
+
+def _shared_declarations(text: str) -> str:
+    """Shared arrays as g++ can take them, after the fence has seen the text."""
+    return _DYNAMIC_SHARED.sub(_bound_to_memory, _ALIGNAS.sub(r"\1__attribute__((aligned\2))", text))
 
 
 def _bound_to_memory(match: re.Match[str]) -> str:
-    return f'extern{match["a"]}{match["b"]} __asm__("optiml_dynamic_shared");'
+    return f'extern{match["a"] or match["b"] or " "}{match["c"]} __asm__("optiml_dynamic_shared");'
 
 
 def _encoded(text: str) -> bytes:
