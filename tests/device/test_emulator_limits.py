@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -156,6 +157,19 @@ def test_an_open_folder_is_not_used(tmp_path: Path) -> None:
     private.mkdir(mode=0o700)
     link.symlink_to(private)
     assert BuildCache(link).folder != link
+
+
+def test_the_cache_forgets_what_was_used_longest_ago(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path / "cache")
+    for age, name in enumerate(("new", "old", "older", "oldest")):
+        cache.put(name, bytes(1000))
+        os.utime(cache.path(name), (time.time() - 1000 * age,) * 2)
+    assert cache.get("older") is not None  # used again
+    cache.prune(largest=2500, young=500)
+    assert [name for name in ("new", "old", "older", "oldest") if cache.get(name)] == ["new", "older"]
+    cache.prune(largest=0, young=500)
+    assert cache.get("new") is not None, "what was just used stays"
+    assert not cache.path("oldest.tag").exists()
 
 
 def test_a_changed_key_makes_everything_old_unknown(tmp_path: Path) -> None:

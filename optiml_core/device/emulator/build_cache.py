@@ -15,12 +15,16 @@ import os
 import secrets
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
 
 _TAG_BYTES = 32
+_LARGEST = 1 << 30
+_YOUNG = 24 * 3600.0
+_PUTS_BETWEEN_PRUNING = 256
 
 
 def _is_private(path: Path) -> bool:
@@ -52,6 +56,7 @@ class BuildCache:
             )
             self.folder = Path(tempfile.mkdtemp(prefix="optiml-emulator-"))
         self._key = self._read_key()
+        self._puts = 0
 
     def _read_key(self) -> bytes:
         path = self.folder / "key"
@@ -89,7 +94,11 @@ class BuildCache:
             tag = self.path(name + ".tag").read_bytes()
         except OSError:
             return None
-        return data if hmac.compare_digest(tag, self._tag(name, data)) else None
+        if not hmac.compare_digest(tag, self._tag(name, data)):
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(self.path(name))  # what is used is not pruned
+        return data
 
     def put(self, name: str, data: bytes, executable: bool = False) -> Path:
         """Stores ``data`` under ``name`` and returns its path. Raises OSError when it cannot be written."""
@@ -99,7 +108,31 @@ class BuildCache:
                 file.write(content)
             os.chmod(temporary, 0o700 if executable and target == name else 0o600)
             os.replace(temporary, self.path(target))
+        self._puts += 1
+        if self._puts % _PUTS_BETWEEN_PRUNING == 0:
+            self.prune()
         return self.path(name)
+
+    def prune(self, largest: int = _LARGEST, young: float = _YOUNG) -> None:
+        """Deletes what was used longest ago until ``largest`` bytes are left, and nothing used in the last ``young``
+        seconds: another process may rely on it."""
+        files = []
+        with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_file(follow_symlinks=False) and entry.name != "key":
+                        files.append((entry.stat().st_mtime, entry.stat().st_size, entry.name))
+        total = sum(size for _, size, _ in files)
+        oldest_kept = time.time() - young
+        for used, size, name in sorted(files):
+            if total <= largest or used > oldest_kept:
+                break
+            if name.endswith((".tag", ".lock")):
+                continue
+            for each in (name, name + ".tag"):
+                with contextlib.suppress(OSError):
+                    self.path(each).unlink()
+            total -= size
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[None]:

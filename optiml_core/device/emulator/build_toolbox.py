@@ -100,6 +100,7 @@ def build_toolbox(cache: BuildCache, compiler: str) -> Toolbox | Failure:
         return version
     identity = _identity(compiler, version)
     with cache.locked("toolbox"):
+        cache.prune()
         worker = _build_worker(cache, compiler, identity)
         if isinstance(worker, Failure):
             return worker
