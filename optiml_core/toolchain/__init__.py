@@ -1,5 +1,6 @@
 """Compilers in limited child processes, resource usage, machine code, occupancy, GPU facts, discovery."""
 
+from optiml_core.toolchain.candidate_includes import refuse_new_includes
 from optiml_core.toolchain.capabilities import capabilities
 from optiml_core.toolchain.compile_commands import ProjectFlags, project_flags
 from optiml_core.toolchain.compile_pool import CompilePool
@@ -46,6 +47,7 @@ __all__ = [
     "known_gpus",
     "occupancy",
     "project_flags",
+    "refuse_new_includes",
     "run_limited",
     "sass_by_line",
 ]

@@ -21,6 +21,7 @@ from optiml_core.toolchain.nvrtc_source import PROGRAM_NAME, NvrtcProgram, nvrtc
 from optiml_core.toolchain.slice_includes import HEADERS_FOLDER
 
 # Precompiling NVIDIA's largest headers; nothing of a candidate is in it.
+_MOST_PRECOMPILED = 4  # files of 100 MB each
 _HEADER_LIMITS = CompileLimits(cpu_seconds=60, seconds=120)
 
 
@@ -193,7 +194,8 @@ class CompilePool:
         key = content_key(program.prelude, *program.options, connection.scratch)
         with self._precompiling:
             self._preludes[key] = self._preludes.get(key, 0) + 1
-            if self._preludes[key] < 2 or key in self._precompiled:
+            full = len(self._precompiled) >= _MOST_PRECOMPILED
+            if self._preludes[key] < 2 or key in self._precompiled or full:
                 return self._precompiled.get(key)
             path = os.path.join(connection.scratch, f"{len(self._precompiled)}.pch")
             options = [*program.options, f"-create-pch={path}"]

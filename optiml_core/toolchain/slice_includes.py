@@ -104,7 +104,10 @@ _IMPLIED = re.compile(
 # A standard header of the host's (<vector>, <chrono>) brings these along, and code relies on it.
 BROUGHT_ALONG = ("cstdint", "limits", "algorithm")
 _HEADER_NAMES = frozenset(
-    {".h", ".hh", ".hpp", ".hxx", ".cuh", ".cu", ".inl", ".inc", ".tpp", ".ipp", ".impl", ".def", ""}
+    {
+        *(".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".tpp", ".ipp", ".impl", ".def", ""),
+        *(".cu", ".c", ".cc", ".cpp", ".cxx"),  # Some programs include their other half.
+    }
 )
 _LARGEST_HEADER = 4 << 20
 

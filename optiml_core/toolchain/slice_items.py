@@ -14,6 +14,7 @@ from typing import Literal
 from attrs import frozen
 
 from optiml_core.source.lexical import Brace, LexicalScan, closing_bracket, scan
+from optiml_core.source.source_file import UTF8_BOM
 
 ItemKind = Literal["function", "type", "variable", "alias", "using", "open", "close", "macro", "assert", "explicit"]
 
@@ -84,7 +85,10 @@ def cut(data: bytes) -> CutFile:
         if found:
             words = frozenset(WORD.findall(found[3]))
             macros[found[1]] = (*macros.get(found[1], ()), MacroText(found[3], words, found[2] is not None))
-    return CutFile(data, scanned, tuple(_items(scanned.skeleton, scanned.events, macros)), macros)
+    code = scanned.skeleton
+    if code.startswith(UTF8_BOM):
+        code = b" " * len(UTF8_BOM) + code[len(UTF8_BOM) :]
+    return CutFile(data, scanned, tuple(_items(code, scanned.events, macros)), macros)
 
 
 def cut_members(file: CutFile, body: tuple[int, int]) -> tuple[Item, ...]:

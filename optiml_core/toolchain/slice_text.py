@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
 from optiml_core.source.lexical import Directive, blank
@@ -97,14 +98,19 @@ def hidden_danger(file: CutFile, text: str) -> tuple[int, str] | None:
     The scan decides what is code. Text made to be read otherwise by a compiler (digraphs, trigraphs, a literal that
     only one side takes for one) would let a candidate include any file, so it is refused.
     """
-    kept = [directive.start for directive in file.scan.directives if directive.word in _KEPT_DIRECTIVES]
-    known = {file.data.count(b"\n", 0, start) for start in kept}
+    kept = [directive for directive in file.scan.directives if directive.word in _KEPT_DIRECTIVES]
+    ends = [found.start() for found in re.finditer(b"\n", file.data)]
+    known: set[int] = set()
+    for directive in kept:
+        # A macro's text may go on over lines that begin with "#", the operator.
+        known.update(range(bisect_left(ends, directive.start), bisect_left(ends, directive.end) + 1))
+    line_ends = [found.start() for found in re.finditer("\n", text)]
     for found in _DIRECTIVE_LINE.finditer(text):
-        line = text.count("\n", 0, found.end())
+        line = bisect_left(line_ends, found.end())
         if line not in known or found.group().strip() != "#":
             return line + 1, "text that a compiler would read as a hidden preprocessor directive is refused"
     spliced = _SPLICE.sub("", text)
-    if len(_DIRECTIVE_LINE.findall(spliced)) > len(known) or "??/" in text:
+    if len(_DIRECTIVE_LINE.findall(spliced)) > len(kept) or "??/" in text:
         return 1, "text that joins lines into a preprocessor directive is refused"
     for found in _HAS_INCLUDE.finditer(spliced):
         literal = _LITERAL_HAS_INCLUDE.match(spliced, found.start())

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from optiml_core.records import Failure
 from optiml_core.source import SourceFile, parse
@@ -343,3 +345,18 @@ def test_a_kernel_in_a_header_is_cut_with_the_file_that_includes_it(tmp_path: Pa
     assert result.path == includer.path
     lines = [line for line in result.flattened().splitlines() if line.strip() and not line.startswith("#")]
     assert lines == ["struct P { int a; };", "__global__ void k(P p) {}"]
+
+
+PIECES = """{ } ( ) [ ] < > ; , : :: # " ' \\ /* */ // = + struct class enum template typename namespace using typedef
+__global__ __device__ constexpr void int k f x operator #define #if #else #endif #include R"( )" 0 return""".split()  # noqa: SIM905
+
+
+@given(st.lists(st.sampled_from([*PIECES, "\n", " "]), max_size=60), st.binary(max_size=20))
+def test_any_text_is_cut_or_refused_on_its_lines(pieces: list[str], noise: bytes) -> None:
+    data = " ".join(pieces).encode() + noise + b"\n__global__ void kernel_k(float* x) { x[0] = 1; }\n"
+    unit = parse(SourceFile("file.cu", data))
+    for kernel in unit.kernels:
+        result = device_slice(unit, kernel, "emulator")
+        if isinstance(result, DeviceSlice):
+            assert result.text.count("\n") == data.count(b"\n")
+            result.flattened()
