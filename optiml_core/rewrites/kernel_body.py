@@ -37,7 +37,8 @@ class KernelBody:
 
     ``locals``: every variable declared in the body, by name (the last one of a name wins).
     ``definitions``: those that have one value for the whole run of a thread: initialised where they
-    are declared, declared once, never assigned, address never taken. ``assigned``: names assigned anywhere.
+    are declared, declared once, never assigned, address never taken. ``repeated``: those that are declared in
+    several places, initialised in each and never assigned. ``assigned``: names assigned anywhere.
     """
 
     unit: TranslationUnit
@@ -47,6 +48,7 @@ class KernelBody:
     locals: Mapping[str, DeclaredVariable]
     definitions: Mapping[str, Node]
     assigned: frozenset[str]
+    repeated: Mapping[str, tuple[DeclaredVariable, ...]] = attribute(factory=dict)
     macros: Mapping[str, str] = attribute(factory=dict)
 
     @property
@@ -57,19 +59,31 @@ class KernelBody:
         """What a name stands for in an index: its definition or its macro, else None."""
         return self._meaning(name, frozenset(), frozenset())
 
-    def _meaning(self, name: str, kept: frozenset[str], seen: frozenset[str]) -> Polynomial | None:
+    def _meaning(self, name: str, kept: frozenset[str], seen: frozenset[str], at: int = 0) -> Polynomial | None:
         if name in seen or name in kept:
             return None
-        node = self.definitions.get(name)
+        node = self.definitions.get(name) or self._repeated_definition(name, at)
         if node is None and name in self.macros:
             node = parse_expression_text(self.macros[name])
         if node is None:
             return None
-        return read_polynomial(node, lambda inner: self._meaning(inner, kept, seen | {name}))
+        start = node.start_byte if name not in self.macros else at
+        return read_polynomial(node, lambda inner: self._meaning(inner, kept, seen | {name}, start))
+
+    def _repeated_definition(self, name: str, at: int) -> Node | None:
+        """The value of the declaration that a use at byte ``at`` sees: the innermost block's."""
+        visible = [
+            variable
+            for variable in self.repeated.get(name, ())
+            if (block := variable.declaration.parent) is not None
+            and block.start_byte <= at < block.end_byte
+            and variable.declaration.end_byte <= at
+        ]
+        return visible[-1].value if visible else None
 
     def polynomial(self, node: Node, keep: frozenset[str] = frozenset()) -> Polynomial:
         """The polynomial of an index expression, definitions and macros written out except for ``keep``."""
-        return read_polynomial(node, lambda name: self._meaning(name, keep, frozenset()))
+        return read_polynomial(node, lambda name: self._meaning(name, keep, frozenset(), node.start_byte))
 
 
 def read_kernel(context: RewriteContext) -> KernelBody | Refusal:
@@ -89,24 +103,26 @@ def read_kernel(context: RewriteContext) -> KernelBody | Refusal:
 
 def _take_apart(unit: TranslationUnit, kernel: Kernel, node: Node, body: Node) -> KernelBody:
     variables: dict[str, DeclaredVariable] = {}
-    counts: dict[str, int] = {}
+    all_of: dict[str, list[DeclaredVariable]] = {}
     for declaration in walk_types(body, "declaration"):
         for variable in declared_variables(declaration):
             variables[variable.name] = variable
-            counts[variable.name] = counts.get(variable.name, 0) + 1
+            all_of.setdefault(variable.name, []).append(variable)
     assigned = assigned_names(body) | _addressed(body)
     parameters = frozenset(parameter.name for parameter in kernel.parameters)
-    definitions = {
-        name: variable.value
-        for name, variable in variables.items()
-        if variable.value is not None
-        and counts[name] == 1
-        and name not in assigned
-        and name not in parameters
-        and not variable.is_array
-        and variable.value.type not in ("initializer_list", "parameter_list")
+    constant = {
+        name: tuple(own)
+        for name, own in all_of.items()
+        if name not in assigned and name not in parameters and all(_has_plain_value(one) for one in own)
     }
-    return KernelBody(unit, kernel, node, body, variables, definitions, assigned, object_macros(unit))
+    definitions = {name: own[0].value for name, own in constant.items() if len(own) == 1 and own[0].value is not None}
+    repeated = {name: own for name, own in constant.items() if len(own) > 1}
+    return KernelBody(unit, kernel, node, body, variables, definitions, assigned, repeated, object_macros(unit))
+
+
+def _has_plain_value(variable: DeclaredVariable) -> bool:
+    value = variable.value
+    return value is not None and not variable.is_array and value.type not in ("initializer_list", "parameter_list")
 
 
 def _addressed(body: Node) -> frozenset[str]:

@@ -177,6 +177,8 @@ def _read_statement(reader: _Reader, statement: Node, before: tuple[Node, ...]) 
             return _read_branch(reader, statement)
         case "compound_statement":
             return _read_statements(reader, statements_of(statement))
+        case "return_statement" if not statement.named_children:
+            return None  # all threads of the row leave
         case "while_statement" | "do_statement":
             return Refusal("a loop at row scope is not a counted one")
         case _:

@@ -94,7 +94,7 @@ def called_name(node: Node) -> str | None:
     function = field(node, "function")
     if function.type == "template_function":
         function = field(function, "name")
-    if function.type in ("identifier", "qualified_identifier", "field_identifier"):
+    if function.type in ("identifier", "qualified_identifier", "field_identifier", "primitive_type"):
         return text_of(function)
     return None
 
