@@ -7,6 +7,7 @@ from optiml_core.rewrites import (
     float_literals,
     launch_shape,
     pad_shared,
+    parallel_column,
     parallel_row,
     privatize_atomics,
     register_accumulator,
@@ -23,6 +24,7 @@ from optiml_core.rewrites.context import Rewrite
 CATALOGUE: tuple[Rewrite, ...] = (
     register_tile_matmul.REWRITE,
     parallel_row.REWRITE,
+    parallel_column.REWRITE,
     shared_tile_transpose.REWRITE,
     register_accumulator.REWRITE,
     swap_thread_roles.REWRITE,

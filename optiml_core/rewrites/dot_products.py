@@ -21,7 +21,14 @@ from optiml_core.rewrites.syntax import (
     text_of,
     walk_types,
 )
-from optiml_core.rewrites.thread_coordinates import Bound, Coordinate, coordinates, guarded_work, invariant
+from optiml_core.rewrites.thread_coordinates import (
+    Bound,
+    Coordinate,
+    coordinates,
+    folded_coordinates,
+    guarded_work,
+    invariant,
+)
 from optiml_core.rewrites.type_names import bare_type, resolved_type
 
 SHORTEST_PRODUCT = 32  # rounds of the inner loop; below that a tile is not worth its barriers
@@ -48,6 +55,7 @@ class DotProduct:
 
     ``row`` and ``column``: the coordinates; the result is contiguous along ``column``. ``before``:
     statements that set ``sum`` up, ``starts_at_zero`` if it is just zero. ``behind``: statements that use it.
+    ``helpers``: declarations that only compute values (rows of a matrix, offsets), for whoever needs them.
     """
 
     body: KernelBody
@@ -72,7 +80,7 @@ def read_dot_product(context: RewriteContext) -> DotProduct | Refusal:
         return body
     if barriers_in(body.body):
         return Refusal("the kernel has barriers of its own")
-    found = coordinates(body)
+    found = coordinates(body) or folded_coordinates(body)
     if len(found) != 2 or len({one.axis for one in found.values()}) != 2:
         return Refusal("the kernel does not work on the elements of a matrix")
     work = guarded_work(body)
@@ -122,7 +130,7 @@ def _read_work(
     operands = _operands(body, step.right, names, loop.variable)
     if isinstance(operands, Refusal):
         return operands
-    before = _set_up(body, (*helpers, *work[:at]), name, loop, names)
+    before = _set_up(body, (*helpers, *work[:at]), name, loop)
     if isinstance(before, Refusal):
         return before
     column = _contiguous_store(body, work[at + 1 :], names)
@@ -143,13 +151,18 @@ def _read_work(
     variable = body.locals.get(name)
     if variable is None or resolved_type(body.unit, variable.type) in ("auto",) or variable.is_pointer:
         return Refusal(f"`{name}` is not a local scalar")
-    kept, zero = before
+    kept, zero, declared = before
+    for side in sides:
+        other = column if side.of_row else row
+        for helper in needed(declared, names_in(side.access.node)):
+            if other in names_in(helper):
+                return Refusal(f"`{side.access.array}` is reached by a local that depends on both coordinates")
     return DotProduct(
         body,
         found[row],
         found[column],
         bounds,
-        tuple(one for one in helpers if one not in kept),
+        declared,
         kept,
         zero,
         loop,
@@ -177,7 +190,8 @@ def _operands(body: KernelBody, product: Node, names: frozenset[str], inner: str
             return Refusal(f"the index of `{access.array}` depends on other variables")
         if not any(same_text(access.node, other.node) for other in different):
             different.append(access)
-    scalars = names_in(product) - {access.array for access in accesses} - names - {inner}
+    inside = frozenset().union(*(names_in(access.node) for access in accesses))
+    scalars = names_in(product) - inside - names - {inner}
     if scalars & (frozenset(body.assigned) | frozenset(body.locals)):
         return Refusal("the product depends on a variable of the kernel")
     if not 2 <= len(different) <= 4:
@@ -186,10 +200,11 @@ def _operands(body: KernelBody, product: Node, names: frozenset[str], inner: str
 
 
 def _set_up(
-    body: KernelBody, statements: tuple[Node, ...], name: str, loop: CountedLoop, names: frozenset[str]
-) -> tuple[tuple[Node, ...], bool] | Refusal:
-    """The statements in front of the loop that belong to the sum, and whether they just say zero."""
+    body: KernelBody, statements: tuple[Node, ...], name: str, loop: CountedLoop
+) -> tuple[tuple[Node, ...], bool, tuple[Node, ...]] | Refusal:
+    """The statements that belong to the sum, whether they just say zero, and the declarations of other values."""
     kept = []
+    helpers = []
     for statement in statements:
         variables = declared_variables(statement)
         if variables and all(v.value is None and v.name == loop.variable for v in variables):
@@ -199,10 +214,11 @@ def _set_up(
                 return Refusal(f"`{name}` is declared together with other variables")
             kept.append(statement)
         elif variables:
-            if names_in(statement) & names or any(v.name not in body.definitions for v in variables):
-                return Refusal("a declaration in front of the loop depends on the element")
+            if any(v.name not in body.definitions for v in variables):
+                return Refusal("a local in front of the loop changes its value")
             if accesses_in(body, statement) or any(walk_types(statement, "call_expression")):
                 return Refusal("a declaration in front of the loop does more than compute a value")
+            helpers.append(statement)
         elif statement.type == "expression_statement" and assigned_names(statement) == {name}:
             kept.append(statement)
         else:
@@ -214,7 +230,18 @@ def _set_up(
         variable = next((v for v in declared_variables(kept[0])), None)
         value = None if variable is None else variable.value
         zero = value is not None and text_of(value).rstrip("fFlLuU") in ("0", "0.0", "0.", ".0")
-    return tuple(kept), zero
+    return tuple(kept), zero, tuple(helpers)
+
+
+def needed(helpers: tuple[Node, ...], names: frozenset[str]) -> list[Node]:
+    """The declarations that code with these names uses, also by way of one another, in order."""
+    wanted = set(names)
+    chosen: list[Node] = []
+    for helper in reversed(helpers):
+        if any(variable.name in wanted for variable in declared_variables(helper)):
+            chosen.insert(0, helper)
+            wanted |= names_in(helper)
+    return chosen
 
 
 def _contiguous_store(body: KernelBody, statements: tuple[Node, ...], names: frozenset[str]) -> str | Refusal:

@@ -8,25 +8,21 @@ row alike; stores outside the loops are made by its first thread.
 from __future__ import annotations
 
 from attrs import frozen
-from tree_sitter import Node
 
 from optiml_core.records import Edit
 from optiml_core.rewrites.context import Option, Refusal, Rewrite, RewriteContext, Rewritten
 from optiml_core.rewrites.finish import finish
 from optiml_core.rewrites.kernel_body import KernelBody, barriers_in, builtins_in, read_kernel
 from optiml_core.rewrites.launch_names import extent
-from optiml_core.rewrites.launch_text import LaunchPlan, is_primary, plan
+from optiml_core.rewrites.launch_text import LaunchPlan, plan
 from optiml_core.rewrites.layout import (
-    code_of,
     edit,
     indent_at,
-    layout_of,
-    reindented,
     unused_name,
 )
 from optiml_core.rewrites.memory import accesses_in
-from optiml_core.rewrites.placing import insert_functions
 from optiml_core.rewrites.polynomials import coefficient
+from optiml_core.rewrites.row_edits import Team, team_edits
 from optiml_core.rewrites.row_scope import ParallelLoop, RowCode, read_row
 from optiml_core.rewrites.syntax import declared_variables, names_in, text_of
 from optiml_core.rewrites.thread_coordinates import Coordinate, GuardedWork, coordinates, guarded_work
@@ -56,6 +52,8 @@ def _recognise(context: RewriteContext, scope: str) -> _Found | Refusal:
     work = guarded_work(body)
     if isinstance(work, Refusal):
         return work
+    if not work.bounds and scope == "warp":
+        return Refusal("no guard keeps out the warps beyond the last row")
     if work.conditions or any(bound.name != row.name for bound in work.bounds) or len(work.bounds) > 1:
         return Refusal(f"the guard is not one upper bound of `{row.name}`")
     refusal = _only_the_row(body, row, work)
@@ -139,43 +137,16 @@ def _launch(found: _Found, scope: str, threads: int) -> LaunchPlan | Refusal:
 
 
 def _edits(context: RewriteContext, found: _Found, scope: str) -> list[Edit] | Refusal:
-    unit, body = context.unit, found.body
-    layout = layout_of(unit, body.body)
-    wanted = [(r.kind, r.type) for one in found.code.loops for r in one.reductions]
-    functions = insert_functions(context, body, wanted, scope)
-    edits: list[Edit] = list(functions.edits)
+    body = found.body
     lane, stride = "threadIdx.x", "blockDim.x"
     if scope == "warp":
         lane, stride = unused_name("lane", names_in(body.body) | body.parameter_names), "32"
-    edits += _row_number(context, found, scope, lane)
-    befores: dict[int, list[str]] = {}
-    for one in found.code.barriers_before:
-        befores.setdefault(one.id, []).append("__syncthreads();" if scope == "block" else "__syncwarp();")
-    nodes = {one.id: one for one in found.code.barriers_before}
-    for parallel in found.code.loops:
-        loop = parallel.loop
-        if not _stands_in_a_block(loop.node):
-            return Refusal("a loop stands without braces under a condition")
-        edits += _shared_out(context, parallel, lane, stride)
-        for reduction in parallel.reductions:
-            if reduction.name not in parallel.fresh:
-                nodes[loop.node.id] = loop.node
-                befores.setdefault(loop.node.id, []).append(
-                    f"if ({lane} != 0) {reduction.name} = 0;  // the first thread keeps what is there"
-                )
-        lines = [f"{r.name} = {functions.names[(r.kind, r.type)]}({r.name});" for r in parallel.reductions]
-        if lines:
-            edits.append(_after(context, loop.node, lines))
-    first_thread = f"if ({lane} == 0) {{"
-    grouped = {group[0].id: group for group in found.code.single}
-    for identifier, lines in befores.items():
-        node = nodes[identifier]
-        if not _stands_in_a_block(node):
-            return Refusal("a statement that needs a barrier stands without braces")
-        indent = indent_at(unit, node.start_byte)
-        edits.append(edit(unit, node.start_byte, node.start_byte, "".join(f"{line}\n{indent}" for line in lines)))
-    edits += [_wrapped(context, group, first_thread, layout.step) for group in grouped.values()]
-    return edits
+    barrier = "__syncthreads();" if scope == "block" else "__syncwarp();"
+    team = Team(scope, lane, stride, barrier, f"{lane} == 0")
+    edits = team_edits(context, body, found.code, team)
+    if isinstance(edits, Refusal):
+        return edits
+    return [*edits, *_row_number(context, found, scope, lane)]
 
 
 def _row_number(context: RewriteContext, found: _Found, scope: str, lane: str) -> list[Edit]:
@@ -187,54 +158,6 @@ def _row_number(context: RewriteContext, found: _Found, scope: str, lane: str) -
     rows_before = edit(unit, value.start_byte, value.end_byte, "blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32")
     end = declaration.end_byte
     return [rows_before, edit(unit, end, end, f"\n{indent}const int {lane} = threadIdx.x % 32;")]
-
-
-def _shared_out(context: RewriteContext, parallel: ParallelLoop, lane: str, stride: str) -> list[Edit]:
-    loop, unit = parallel.loop, context.unit
-    start = code_of(unit, loop.start)
-    step = None if loop.step is None else code_of(unit, loop.step)
-    if step is not None and not is_primary(step):
-        step = f"({step})"
-    offset = lane if step is None else f"{lane} * {step}"
-    constant = found_zero(start)
-    first = offset if constant else f"{start if is_primary(start) else f'({start})'} + {offset}"
-    following = stride if step is None else f"{stride} * {step}"
-    return [
-        edit(unit, loop.start.start_byte, loop.start.end_byte, first),
-        edit(unit, loop.update.start_byte, loop.update.end_byte, f"{loop.variable} += {following}"),
-    ]
-
-
-def found_zero(text: str) -> bool:
-    return text.strip().rstrip("uUlL") == "0"
-
-
-def _stands_in_a_block(node: Node) -> bool:
-    return node.parent is not None and node.parent.type == "compound_statement"
-
-
-def _after(context: RewriteContext, node: Node, lines: list[str]) -> Edit:
-    """Lines behind a statement, and behind the comment that ends its line."""
-    unit = context.unit
-    data = unit.source.data
-    end_of_line = data.find(b"\n", node.end_byte)
-    end_of_line = len(data) if end_of_line < 0 else end_of_line
-    rest = data[node.end_byte : end_of_line].strip()
-    indent = indent_at(unit, node.start_byte)
-    if rest and not rest.startswith(b"//"):
-        return edit(unit, node.end_byte, node.end_byte, " " + " ".join(lines))
-    at = len(data[:end_of_line].rstrip(b"\r")) if rest else node.end_byte
-    return edit(unit, at, at, "".join(f"\n{indent}{line}" for line in lines))
-
-
-def _wrapped(context: RewriteContext, group: tuple[Node, ...], condition: str, step: str) -> Edit:
-    """``if (lane == 0) { ... }`` around neighbouring statements and the comments between them."""
-    unit = context.unit
-    start, end = group[0].start_byte, group[-1].end_byte
-    indent = indent_at(unit, start)
-    text = unit.source.data[start:end].decode("utf-8", "surrogateescape").replace("\r\n", "\n")
-    inner = reindented(text, indent, indent + step)
-    return edit(unit, start, end, f"{condition}\n{indent}{step}{inner}\n{indent}}}")
 
 
 REWRITE = Rewrite("parallel-row", ("uncoalesced-access", "latency-bound-launch", "low-occupancy"), options, apply)

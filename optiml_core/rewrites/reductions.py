@@ -180,11 +180,15 @@ class Collectives:
 def collectives(
     wanted: Iterable[tuple[ReductionKind, str]], scope: str, file_text: str, taken: Iterable[str], step: str
 ) -> Collectives:
-    """Definitions for the wanted reductions. ``scope``: ``warp`` or ``block``; ``step``: one indentation."""
+    """Definitions for the wanted reductions. ``scope``: ``warp``, ``block`` or ``column``; ``step``: an indentation."""
     names: dict[tuple[str, str], str] = {}
     pieces: list[str] = []
     used = set(taken)
     for kind, type_ in dict.fromkeys(wanted):
+        if scope == "column":
+            write = partial(_column_text, kind=kind, type_=type_, step=step)
+            names[(kind, type_)] = _chosen(f"column_{kind}", write, file_text, used, pieces)
+            continue
         name = _chosen(f"warp_{kind}", partial(_warp_text, kind=kind, type_=type_, step=step), file_text, used, pieces)
         if scope == "block":
             write = partial(_block_text, warp=name, kind=kind, type_=type_, step=step)
@@ -254,5 +258,25 @@ def _block_text(name: str, warp: str, kind: str, type_: str, step: str) -> str:
         f"{step}value = lane < blockDim.x / 32 ? partial[lane] : {rest};\n"
         f"{step}__syncthreads();  // before `partial` is used again\n"
         f"{step}return {warp}(value);\n"
+        "}\n"
+    )
+
+
+def _column_text(name: str, kind: str, type_: str, step: str) -> str:
+    combined = _combined(kind, type_, "result", "partial[row][threadIdx.x]").replace("@@", step + step)
+    type_ = type_ if type_ in _SHUFFLED else "T"
+    return (
+        f"// The {_WORDS[kind]} of `value` over the threads with the same threadIdx.x, in each of them.\n"
+        "// For blocks of at most 32 x 32 threads, all of which must call it.\n"
+        f"{_header(type_)}__device__ __forceinline__ {type_} {name}({type_} value) {{\n"
+        f"{step}__shared__ {type_} partial[32][32];\n"
+        f"{step}partial[threadIdx.y][threadIdx.x] = value;\n"
+        f"{step}__syncthreads();\n"
+        f"{step}{type_} result = partial[0][threadIdx.x];\n"
+        f"{step}for (int row = 1; row < blockDim.y; row++) {{\n"
+        f"{step}{step}{combined}\n"
+        f"{step}}}\n"
+        f"{step}__syncthreads();  // before `partial` is used again\n"
+        f"{step}return result;\n"
         "}\n"
     )

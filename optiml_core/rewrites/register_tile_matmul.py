@@ -11,7 +11,7 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.rewrites.context import Option, Refusal, Rewrite, RewriteContext, Rewritten
-from optiml_core.rewrites.dot_products import DotProduct, Operand, arithmetic_type, read_dot_product
+from optiml_core.rewrites.dot_products import DotProduct, Operand, arithmetic_type, needed, read_dot_product
 from optiml_core.rewrites.finish import finish
 from optiml_core.rewrites.launch_names import extent
 from optiml_core.rewrites.launch_text import is_primary, plan
@@ -108,7 +108,10 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     limits = {bound.name: bound.limit for bound in found.bounds}
     grid = {"x": "1", "y": "1", "z": "grid.z"}
     for one, size in ((found.row, tiles.rows), (found.column, tiles.columns)):
-        grid[one.axis] = f"ceil_div({extent(body, limits[one.name], one.axis)}, {size})"
+        points = extent(body, limits[one.name], one.axis)
+        if one.folded and points != limits[one.name]:
+            return Refusal(f"the bound of `{one.name}` is not known where the kernel is launched")
+        grid[one.axis] = f"ceil_div({points}, {size})"
     launch = plan((grid["x"], grid["y"], grid["z"]), (str(tiles.threads), "1", "1"))
     statements = statements_of(body.body)
     indent = indent_at(context.unit, statements[0].start_byte)
@@ -179,7 +182,8 @@ def _lines(context: RewriteContext, found: DotProduct, tiles: _Tiles) -> list[st
     group = min(4, tiles.thread_columns)
     lines.append(f"const int {names.own_row} = threadIdx.x / {across} * {tiles.thread_rows};")
     lines.append(f"const int {names.own_column} = threadIdx.x % {across} * {group};")
-    lines += [code_of(unit, helper) for helper in found.helpers if _is_needed(found, helper)]
+    both = {found.row.name, found.column.name}
+    lines += [code_of(unit, helper) for helper in found.helpers if not _depends(found, helper, both)]
     lines += _start(context, found, tiles, names)
     depth = names.depth_start
     start, limit = code_of(unit, found.loop.start), found.loop.limit_text
@@ -191,13 +195,21 @@ def _lines(context: RewriteContext, found: DotProduct, tiles: _Tiles) -> list[st
     lines += [f"\t{line}" for line in _multiply(context, found, tiles, names)]
     lines += ["\t__syncthreads();", "}"]
     behind = [f"{_plain(found.sum_type)} {found.sum} = {names.sums}[{names.i}][{names.j}];"]
-    behind += with_comments(unit, found.behind)
+    behind += [*_local_helpers(context, found, found.behind), *with_comments(unit, found.behind)]
     return lines + _each_element(found, tiles, names, behind)
 
 
-def _is_needed(found: DotProduct, helper: Node) -> bool:
-    """The inner index's own declaration is not: the new loop declares it."""
-    return found.loop.variable not in names_in(helper)
+def _depends(found: DotProduct, helper: Node, names: set[str]) -> bool:
+    """Whether a declaration depends on one of the names, also by way of the declarations it uses."""
+    return any(names_in(one) & names for one in (helper, *needed(found.helpers, names_in(helper))))
+
+
+def _local_helpers(context: RewriteContext, found: DotProduct, nodes: tuple[Node, ...]) -> list[str]:
+    """The declarations that depend on the element and that the nodes use."""
+    both = {found.row.name, found.column.name}
+    used: frozenset[str] = frozenset().union(*(names_in(node) for node in nodes))
+    chosen = [helper for helper in needed(found.helpers, used) if _depends(found, helper, both)]
+    return [code_of(context.unit, helper) for helper in chosen]
 
 
 def _plain(kind: str) -> str:
@@ -209,7 +221,7 @@ def _start(context: RewriteContext, found: DotProduct, tiles: _Tiles, names: _Na
     declared = f"{_plain(found.sum_type)} {names.sums}[{tiles.thread_rows}][{tiles.thread_columns}] = {{}};"
     if found.starts_at_zero:
         return [declared]
-    work = with_comments(context.unit, found.before)
+    work = [*_local_helpers(context, found, found.before), *with_comments(context.unit, found.before)]
     return [
         declared,
         *_each_element(found, tiles, names, [*work, f"{names.sums}[{names.i}][{names.j}] = {found.sum};"]),
@@ -271,6 +283,7 @@ def _fill(
         f"for (int {at} = threadIdx.x; {at} < {tiles.depth * width}; {at} += {tiles.threads}) {{",
         f"\tconst {_plain(one.type)} {one.name} = {first} + {in_width};",
         f"\tconst {_plain(found.loop.type or 'int')} {inner} = {names.depth_start} + {in_depth};",
+        *(f"\t{line}" for line in _local_helpers(context, found, (operand.access.node,))),
         f"\t{tile}[{in_depth}][{in_width}] = {inside} ? {value} : 0;",
         "}",
     ]

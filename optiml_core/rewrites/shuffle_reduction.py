@@ -41,7 +41,7 @@ THREAD = atom("threadIdx.x")
 
 
 @frozen
-class _Tree:
+class ReductionTree:
     """One loop that halves the number of values in ``array`` until ``array[0]`` holds the result."""
 
     loop: Node
@@ -51,21 +51,22 @@ class _Tree:
     begins_with_barrier: bool
 
 
-def _trees(body: KernelBody) -> list[_Tree] | Refusal:
+def reduction_trees(body: KernelBody) -> list[ReductionTree] | Refusal:
+    """The loops of a kernel that combine a block's values by halving their number."""
     found = []
     reason = "the kernel has no tree reduction in shared memory"
     for loop in walk_types(body.body, "for_statement"):
         if not barriers_in(loop):
             continue
         made = _tree(body, loop)
-        if isinstance(made, _Tree):
+        if isinstance(made, ReductionTree):
             found.append(made)
         else:
             reason = made.reason
     return found or Refusal(reason)
 
 
-def _tree(body: KernelBody, loop: Node) -> _Tree | Refusal:
+def _tree(body: KernelBody, loop: Node) -> ReductionTree | Refusal:
     variable = _halved(body, loop) or _doubled(body, loop)
     if variable is None:
         return Refusal("the loop with barriers does not halve its distance from half the block's width")
@@ -91,7 +92,7 @@ def _tree(body: KernelBody, loop: Node) -> _Tree | Refusal:
         return Refusal(f"a warp cannot combine values of type {type_}")
     if not _only_first_is_read(body, loop, array):
         return Refusal(f"more than the first element of `{array}` is read after the loop")
-    return _Tree(loop, array, kind, bare_type(shared.type), _is_barrier(statements_of(field(loop, "body"))[0]))
+    return ReductionTree(loop, array, kind, bare_type(shared.type), _is_barrier(statements_of(field(loop, "body"))[0]))
 
 
 def _is_barrier(node: Node) -> bool:
@@ -235,7 +236,7 @@ def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
         return body
     if any(name.startswith("threadIdx.") and name != "threadIdx.x" for name in _indexes(body)):
         return Refusal("the block is not one row of threads")
-    found = _trees(body)
+    found = reduction_trees(body)
     if isinstance(found, Refusal):
         return found
     return tuple(Option({"loop": number}, f"`{one.array}` by warp shuffles") for number, one in enumerate(found))
@@ -249,7 +250,7 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     body = read_kernel(context)
     if isinstance(body, Refusal):
         return body
-    found = _trees(body)
+    found = reduction_trees(body)
     if isinstance(found, Refusal):
         return found
     number = int(option.parameters["loop"])
@@ -271,7 +272,7 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     return finish(context, body, edits, rationale, guards=guards)
 
 
-def _replaced(context: RewriteContext, body: KernelBody, tree: _Tree, function: str, proved: bool) -> Edit:
+def _replaced(context: RewriteContext, body: KernelBody, tree: ReductionTree, function: str, proved: bool) -> Edit:
     unit, loop = context.unit, tree.loop
     indent = indent_at(unit, loop.start_byte)
     layout = layout_of(unit, body.body)
@@ -298,7 +299,7 @@ def _replaced(context: RewriteContext, body: KernelBody, tree: _Tree, function: 
     return edit(unit, loop.start_byte, loop.end_byte, f"{text[len(indent) :]}\n{indent}{layout.step}{old}\n{indent}}}")
 
 
-def _read_by_first_thread_only(body: KernelBody, tree: _Tree) -> bool:
+def _read_by_first_thread_only(body: KernelBody, tree: ReductionTree) -> bool:
     for access in accesses_in(body, body.body):
         if access.array != tree.array or access.node.start_byte < tree.loop.end_byte:
             continue
@@ -307,13 +308,14 @@ def _read_by_first_thread_only(body: KernelBody, tree: _Tree) -> bool:
             if around.type != "if_statement" or not contains(field(around, "consequence"), access.node):
                 continue
             condition = unwrap(field(around, "condition"))
-            guarded |= _is_first_thread(body, condition)
+            guarded |= is_first_thread(body, condition)
         if not guarded:
             return False
     return True
 
 
-def _is_first_thread(body: KernelBody, condition: Node) -> bool:
+def is_first_thread(body: KernelBody, condition: Node) -> bool:
+    """Whether a condition says that threadIdx.x is 0."""
     if condition.type != "binary_expression" or operator_of(condition) != "==":
         return False
     sides = {body.polynomial(unwrap(field(condition, side))) for side in ("left", "right")}

@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from optiml_core.rewrites.context import Refusal
 from optiml_core.rewrites.kernel_body import KernelBody, barriers_in, returns_in
-from optiml_core.rewrites.polynomials import Polynomial, add, atom, multiply
+from optiml_core.rewrites.polynomials import Polynomial, add, atom, coefficient, multiply, spell, subtract
 from optiml_core.rewrites.syntax import (
     assignments_in,
     conjuncts,
@@ -26,12 +26,16 @@ AXES = ("x", "y", "z")
 
 @frozen
 class Coordinate:
-    """A local that is ``blockIdx.a * blockDim.a + threadIdx.a``. ``type`` is its declared type."""
+    """A local that is ``blockIdx.a * blockDim.a + threadIdx.a``. ``type`` is its declared type.
+
+    ``folded``: the threads along the axis are part of a block's one row (see ``folded_coordinates``).
+    """
 
     name: str
     axis: str
     type: str
     declaration: Node
+    folded: bool = False
 
 
 @frozen
@@ -55,6 +59,31 @@ def coordinates(body: KernelBody) -> dict[str, Coordinate]:
             if value == global_index(axis):
                 found[name] = Coordinate(name, axis, variable.type, variable.declaration)
     return found
+
+
+def folded_coordinates(body: KernelBody) -> dict[str, Coordinate]:
+    """Coordinates of a square tile that a row of threads is folded into.
+
+    ``blockIdx.a * S + threadIdx.x / S`` and ``blockIdx.b * S + threadIdx.x % S``. The axis is the block's.
+    """
+    found: dict[str, tuple[Coordinate, str, Polynomial]] = {}
+    for name, node in body.definitions.items():
+        value = body.polynomial(node)
+        for axis in AXES:
+            scale = coefficient(value, f"blockIdx.{axis}")
+            if scale is None or not scale.terms:
+                continue
+            rest = subtract(value, multiply(scale, atom(f"blockIdx.{axis}")))
+            for part in ("/", "%"):
+                if rest == atom(f"threadIdx.x{part}{spell(scale)}"):
+                    variable = body.locals[name]
+                    place = Coordinate(name, axis, variable.type, variable.declaration, folded=True)
+                    found[name] = (place, part, scale)
+    parts = {part for _, part, _ in found.values()}
+    scales = {scale for _, _, scale in found.values()}
+    if len(found) != 2 or parts != {"/", "%"} or len(scales) != 1:
+        return {}
+    return {name: coordinate for name, (coordinate, _, _) in found.items()}
 
 
 def global_index(axis: str) -> Polynomial:

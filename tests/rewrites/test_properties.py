@@ -233,8 +233,26 @@ MATRICES = tuple(
     C[y * N + x] = sum;
     if (sum < 0.0) C[y * N + x] = -sum;""",
         ),
+        PRODUCT
+        % (
+            *BY_ROWS,
+            """float sum = A != nullptr ? C[x * N + y] : 0.0f;
+    const float* left = A + x * K;
+    const int step = N;
+    const float* right = B + y;
+    float* own = C + x * N;
+    for (int k = 0; k < K; k++) sum += left[k] * right[k * step];
+    own[y] = sum;""",
+        ),
+        (
+            PRODUCT
+            % (*BY_ROWS, "float s = 0; for (int i = 0; i < K; ++i) s += A[x * K + i] * B[i * N + y]; C[x * N + y] = s;")
+        )
+        .replace("blockIdx.x * blockDim.x + threadIdx.x", "blockIdx.x * 16 + (threadIdx.x / 16)")
+        .replace("blockIdx.y * blockDim.y + threadIdx.y", "blockIdx.y * 16 + (threadIdx.x % 16)")
+        .replace("block = (16, 16)", "block = 256"),
     ],
-    ids=["naive", "both-transposed", "three-operands"],
+    ids=["naive", "both-transposed", "three-operands", "rows-by-pointer", "folded"],
 )
 def test_register_tile_matmul(text: str) -> None:
-    check_agrees(named("register-tile-matmul"), text, MATRICES, tolerance=ROUNDING)
+    check_agrees(named("register-tile-matmul"), text, MATRICES, tolerance=ROUNDING, most_options=3)

@@ -233,3 +233,59 @@ COUNTS = {
 @pytest.mark.parametrize("parts", COUNTS.values(), ids=COUNTS.keys())
 def test_privatize_atomics(parts: tuple[str, str]) -> None:
     check_agrees(named("privatize-atomics"), HISTOGRAM % parts, lengths(*ODD))
+
+
+COLUMN_SUMS = """
+// optiml: rows = 70, cols = 40, x[rows * cols]: normal, mean[cols], spread[cols]: normal
+// optiml: block = 64, grid = ceil_div(cols, 64)
+__global__ void f(const float* x, float* mean, float* spread, int rows, int cols) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  %s
+}
+"""
+COLUMNS = {
+    "surrounded": """if (j < cols) {
+    float m = 0.25f;
+    for (int i = 0; i < rows; i++) {
+      m += x[i * cols + j];
+    }
+    m /= rows;
+    mean[j] = m;
+    float v = 0.0f;
+    for (int i = 0; i < rows; i++) v += (x[i * cols + j] - m) * (x[i * cols + j] - m);
+    // add to what is there
+    spread[j] += v;
+  }""",
+    "leaving": """if (j >= cols) return;
+  float largest = -1e30f;
+  for (int i = 0; i < rows; ++i) if (x[i * cols + j] > largest) largest = x[i * cols + j];
+  mean[j] = largest; spread[j] = 0.0f;""",
+}
+BLOCK_PER_COLUMN = """
+// optiml: rows = 70, cols = 40, x[rows * cols]: normal, sums[cols]: normal
+// optiml: block = 64, grid = cols, shared = 4 * 64
+__global__ void f(const float* x, float* sums, int rows, int cols) {
+  extern __shared__ float part[];
+  int o = blockIdx.x;
+  int t = threadIdx.x;
+  float own = 0.0f;
+  for (int i = t; i < rows; i += blockDim.x) own += x[i * cols + o];
+  part[t] = own;
+  __syncthreads();
+  for (int k = blockDim.x / 2; k > 0; k /= 2) {
+    if (t < k) part[t] += part[t + k];
+    __syncthreads();
+  }
+  if (t == 0) sums[o] += part[0];
+}
+void g(float* a, float* b, int n, int m) { f<<<m, 64, 4 * 64>>>(a, b, n, m); }
+"""
+
+
+@pytest.mark.parametrize("work", COLUMNS.values(), ids=COLUMNS.keys())
+def test_parallel_column(work: str) -> None:
+    check_agrees(named("parallel-column"), COLUMN_SUMS % work, SHAPES, tolerance=1e-5)
+
+
+def test_parallel_column_of_a_block_per_column() -> None:
+    check_agrees(named("parallel-column"), BLOCK_PER_COLUMN, SHAPES, tolerance=1e-5)
