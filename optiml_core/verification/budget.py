@@ -12,9 +12,13 @@ place: a legal change of summation order on cancelling data stays within it, a n
 "Accuracy and Stability of Numerical Algorithms", 2nd ed., sections 1.6 and 4.2). Errors are pooled per buffer and
 value family. The median is taken over non-zero elements, since many buffers are mostly padding.
 
+Both rules compare samples. A maximum or a root mean square that rests on k elements alike is itself uncertain by about
+1 / sqrt(k), and on cancelling data one element often outweighs all others: two equally good summation orders then
+differ by more than the factors above in one case of seven. So what is taken from the original and its conditioning
+counts 1 + 3 / sqrt(k) times, k being the participation ratio of the squared errors.
+
 Elements at which the original has no stable digits (a rounding step flips a comparison, or all digits cancel) would
-loosen the pool for all others. They are taken out of it and judged one by one: the candidate must lie near the
-interval that the original's own runs span there.
+loosen the pool for all others. They form a pool of their own, with the same rule on the maximum.
 """
 
 from __future__ import annotations
@@ -51,8 +55,6 @@ SMALL_POOL = 3.0
 # From this relative error on, an element of the original has no digits that a comparison could rest on.
 UNSTABLE_ERROR = 2.0**-6
 UNSTABLE_UNITS = 64.0
-# How far outside the interval of the original's own values an unstable element may lie, in widths of that interval.
-UNSTABLE_MARGIN = 2.0
 
 
 @frozen
@@ -105,18 +107,13 @@ class Budget:
 
 
 def budget_for(original: Pool, conditioning: Pool, roundoff: float) -> Budget:
-    """The rule of this module's head for the original's errors, its conditioning and u = ``roundoff``.
-
-    The root mean square of few elements, or of many that one outweighs, says little about the one it is an estimate
-    of: resting on k elements it is allowed 1 + 3 / sqrt(k) times as much, so that for a single output the rule on the
-    maximum decides.
-    """
-    maximum = max(
-        MAXIMUM_FACTOR * original.maximum, MAXIMUM_UNITS * roundoff, MAXIMUM_CONDITIONING * conditioning.maximum
-    )
-    rms = max(RMS_FACTOR * original.rms, RMS_UNITS * roundoff, RMS_CONDITIONING * conditioning.rms)
-    resting_on = min(pool.effective_count for pool in (original, conditioning) if pool.count) if original.count else 1.0
-    return Budget(maximum, min(maximum, rms * (1 + SMALL_POOL / max(resting_on, 1.0) ** 0.5)))
+    """The rule of this module's head for the original's errors, its conditioning and u = ``roundoff``."""
+    known = [pool.effective_count for pool in (original, conditioning) if pool.count and pool.maximum > 0]
+    uncertainty = 1 + SMALL_POOL / max(min(known, default=1.0), 1.0) ** 0.5
+    maximum = max(MAXIMUM_FACTOR * original.maximum, MAXIMUM_CONDITIONING * conditioning.maximum) * uncertainty
+    maximum = max(maximum, MAXIMUM_UNITS * roundoff)
+    rms = max(RMS_FACTOR * original.rms, RMS_UNITS * roundoff, RMS_CONDITIONING * conditioning.rms) * uncertainty
+    return Budget(maximum, min(maximum, rms))
 
 
 @frozen
@@ -125,7 +122,7 @@ class MemberReference:
 
     All arrays are flat and of one length. ``kept`` marks elements that the original never wrote. ``scale`` is the
     denominator of e, ``shadow`` its reference (the original itself where no shadow exists); both are None for exact
-    types. ``pooled`` marks elements that count for the budget, ``unstable`` those judged by ``low`` and ``high``.
+    types. ``pooled`` marks elements that count for the budget, ``unstable`` those with a pool of their own.
     """
 
     name: str
@@ -137,10 +134,10 @@ class MemberReference:
     scale: Reals | None = None
     pooled: BoolMask | None = None
     unstable: BoolMask | None = None
-    low: Reals | None = None
-    high: Reals | None = None
     original_errors: Pool = Pool()
     conditioning: Pool = Pool()
+    unstable_errors: Pool = Pool()
+    unstable_conditioning: Pool = Pool()
 
     @property
     def roundoff(self) -> float:
@@ -186,12 +183,11 @@ def member_reference(
         limit = max(UNSTABLE_ERROR, UNSTABLE_UNITS * UNIT_ROUNDOFF[expected.dtype.name])
         unstable = comparable & ((errors > limit) | (spread > limit))
         pooled = comparable & ~unstable
-        low, high = values[0], values[0]
-        for run in [reference, *values[1:], *moved]:
-            low, high = np.fmin(low, run), np.fmax(high, run)
-        conditioning = Pool()
+        conditioning, unstable_conditioning = Pool(), Pool()
         for run in moved:
-            conditioning = conditioning.merged(pool_of(_finite(np.abs(run - values[0]) / scale)[pooled]))
+            distance = _finite(np.abs(run - values[0]) / scale)
+            conditioning = conditioning.merged(pool_of(distance[pooled]))
+            unstable_conditioning = unstable_conditioning.merged(pool_of(distance[unstable]))
     return MemberReference(
         name=name,
         dtype=expected.dtype.name,
@@ -202,10 +198,10 @@ def member_reference(
         scale=scale,
         pooled=pooled,
         unstable=unstable,
-        low=low,
-        high=high,
         original_errors=pool_of(errors[pooled]),
         conditioning=conditioning,
+        unstable_errors=pool_of(errors[unstable]),
+        unstable_conditioning=unstable_conditioning,
     )
 
 
@@ -232,10 +228,11 @@ class MemberComparison:
     kept_changed: int = 0
     non_finite: int = 0
     exact: int = 0
-    unstable: int = 0
     first: Mapping[str, str] = {}
     errors: Pool = Pool()
+    unstable_errors: Pool = Pool()
     worst: str = ""
+    worst_unstable: str = ""
     worst_units: float = 0.0  # the largest distance from the original in units in the last place
 
 
@@ -262,32 +259,24 @@ def compare_member(reference: MemberReference, values: Array, ignore_nan: bool =
             place = np.zeros_like(place)
         errors = np.abs(mine - reference.shadow) / reference.scale
         usable = reference.pooled & finite_mine
-        outside = _outside_range(reference, mine) & finite_mine
+        loose = finite_mine & reference.unstable if reference.unstable is not None else np.zeros_like(usable)
     non_finite = _count(place, "non_finite", first, reference, values)
-    unstable = _count(outside, "unstable", first, reference, values)
-    worst, units = "", 0.0
-    if usable.any():
-        index = int(np.argmax(np.where(usable, errors, -1)))
-        worst = _describe(reference, values, index)
-        units = _units_apart(reference.expected, values, usable)
+    units = _units_apart(reference.expected, values, usable) if usable.any() else 0.0
     return MemberComparison(
         name=reference.name,
         kept_changed=kept_changed,
         non_finite=non_finite,
-        unstable=unstable,
         first=first,
         errors=pool_of(errors[usable]),
-        worst=worst,
+        unstable_errors=pool_of(errors[loose]),
+        worst=_worst(reference, values, errors, usable),
+        worst_unstable=_worst(reference, values, errors, loose),
         worst_units=units,
     )
 
 
-def _outside_range(reference: MemberReference, values: Reals) -> BoolMask:
-    """Where an unstable element lies outside the original's own range."""
-    if reference.low is None or reference.high is None or reference.unstable is None:
-        return np.zeros(values.shape, np.bool_)
-    margin = UNSTABLE_MARGIN * (reference.high - reference.low)
-    return np.asarray(reference.unstable & ((values < reference.low - margin) | (values > reference.high + margin)))
+def _worst(reference: MemberReference, values: Array, errors: Reals, mask: BoolMask) -> str:
+    return _describe(reference, values, int(np.argmax(np.where(mask, errors, -1)))) if mask.any() else ""
 
 
 def _units_apart(expected: Array, values: Array, usable: BoolMask) -> float:

@@ -24,7 +24,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("inputs unchanged", "bitwise"),
     ("unwritten outputs", "bitwise as they were"),
     ("non-finite values", "NaN and infinities match in place and kind"),
-    ("outputs", "integers exactly; elements without stable digits within the original's own range"),
+    ("outputs", "integers exactly"),
     ("error budget", ""),
     ("poison", "two patterns give the same outputs"),
     ("determinism", "the schedule does not matter"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attrs import frozen
+from attrs import field, frozen, mutable
 
 from optiml_core.verification.budget import Budget, Pool, budget_for
 from optiml_core.verification.references import Observation
@@ -18,10 +18,12 @@ NARROWER_ROUNDOFF = 2.0**-8
 
 @frozen
 class MemberErrors:
-    """One output in one value family, pooled over sizes, seeds and schedules."""
+    """One output in one value family, pooled over sizes, seeds and schedules. ``stable`` False: the elements at which
+    the original has no stable digits, of which only the maximum is judged."""
 
     name: str
     family: str
+    stable: bool
     candidate: Pool
     original: Pool
     budget: Budget
@@ -30,11 +32,18 @@ class MemberErrors:
 
     @property
     def within(self) -> bool:
-        return self.candidate.maximum <= self.budget.maximum and self.candidate.rms <= self.budget.rms
+        return self.candidate.maximum <= self.budget.maximum and (
+            not self.stable or self.candidate.rms <= self.budget.rms
+        )
 
     def describe(self) -> str:
         """For people: the error beside the original's and the allowed one."""
         where = f" in family {self.family}" if self.family != "declared" else ""
+        if not self.stable:
+            return (
+                f"{self.name}{where}, elements without stable digits: max error {self.candidate.maximum:.2g} "
+                f"(original {self.original.maximum:.2g}, allowed {self.budget.maximum:.2g})"
+            )
         return (
             f"{self.name}{where}: max error {self.candidate.maximum:.2g} (original {self.original.maximum:.2g}, "
             f"allowed {self.budget.maximum:.2g}), rms {self.candidate.rms:.2g} (original {self.original.rms:.2g}, "
@@ -42,41 +51,61 @@ class MemberErrors:
         )
 
 
+@mutable
+class _Sum:
+    """What is added up for one output, family and kind of element."""
+
+    roundoff: float
+    candidate: Pool = field(factory=Pool)
+    original: Pool = field(factory=Pool)
+    conditioning: Pool = field(factory=Pool)
+    worst: str = ""
+    units: float = 0.0
+
+
 def pooled_errors(observations: Iterable[Observation], allow: frozenset[str] = frozenset()) -> tuple[MemberErrors, ...]:
     """The errors of every floating member by value family, over the given runs of one candidate."""
-    candidate: dict[tuple[str, str], Pool] = {}
-    original: dict[tuple[str, str], Pool] = {}
-    conditioning: dict[tuple[str, str], Pool] = {}
-    roundoff: dict[tuple[str, str], float] = {}
-    worst: dict[tuple[str, str], tuple[float, str]] = {}
-    units: dict[tuple[str, str], float] = {}
+    sums: dict[tuple[str, str, bool], _Sum] = {}
     counted: set[tuple[int, str]] = set()
     for observation in observations:
-        family = observation.reference.point.family
+        point = observation.reference.point
         for member, comparison in zip(observation.reference.members, observation.comparisons, strict=True):
-            if member.shadow is None or comparison.errors.count == 0:
-                continue
-            key = (member.name, family)
-            roundoff[key] = _allowed_roundoff(member.roundoff, allow)
-            candidate[key] = candidate.get(key, Pool()).merged(comparison.errors)
-            units[key] = max(units.get(key, 0.0), comparison.worst_units)
-            if key not in worst or comparison.errors.maximum > worst[key][0]:
-                worst[key] = (comparison.errors.maximum, f"at {observation.reference.point.label}: {comparison.worst}")
-            if (id(observation.reference), member.name) not in counted:
-                counted.add((id(observation.reference), member.name))
-                original[key] = original.get(key, Pool()).merged(member.original_errors)
-                conditioning[key] = conditioning.get(key, Pool()).merged(member.conditioning)
+            once = (id(observation.reference), member.name) not in counted
+            counted.add((id(observation.reference), member.name))
+            for stable, errors, original, conditioning, worst in (
+                (True, comparison.errors, member.original_errors, member.conditioning, comparison.worst),
+                (
+                    False,
+                    comparison.unstable_errors,
+                    member.unstable_errors,
+                    member.unstable_conditioning,
+                    comparison.worst_unstable,
+                ),
+            ):
+                if member.shadow is None or errors.count == 0:
+                    continue
+                total = sums.setdefault(
+                    (member.name, point.family, stable), _Sum(_allowed_roundoff(member.roundoff, allow))
+                )
+                if not total.worst or errors.maximum > total.candidate.maximum:
+                    total.worst = f"at {point.label}: {worst}"
+                total.candidate = total.candidate.merged(errors)
+                total.units = max(total.units, comparison.worst_units)
+                if once:
+                    total.original = total.original.merged(original)
+                    total.conditioning = total.conditioning.merged(conditioning)
     return tuple(
         MemberErrors(
-            name=key[0],
-            family=key[1],
-            candidate=pool,
-            original=original[key],
-            budget=budget_for(original[key], conditioning[key], roundoff[key]),
-            worst=worst[key][1],
-            worst_units=units[key],
+            name=name,
+            family=family,
+            stable=stable,
+            candidate=total.candidate,
+            original=total.original,
+            budget=budget_for(total.original, total.conditioning, total.roundoff),
+            worst=total.worst,
+            worst_units=total.units,
         )
-        for key, pool in candidate.items()
+        for (name, family, stable), total in sums.items()
     )
 
 
