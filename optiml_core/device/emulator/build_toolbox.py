@@ -22,6 +22,8 @@ _INDIRECT_CALLS = (
     else ()
 )
 _WORKER_SOURCES = ("worker_main.cpp", "sandbox.cpp", "indirect_calls.cpp")
+# A frame larger than the guard page below a thread's stack is noticed instead of reaching the next stack.
+_OTHER_FLAGS = ("-fno-rtti", "-fstack-clash-protection")
 # What a candidate may call in the worker: names and beginnings of names.
 _OFFERED = (
     "optiml_device_",
@@ -170,4 +172,4 @@ def _build_shim(cache: BuildCache, compiler: str, identity: str) -> Path | Failu
 
 def candidate_flags() -> list[str]:
     """The flags of every candidate; the precompiled shim must have exactly the same."""
-    return [*compile_plan.COMPILE_FLAGS, *compile_plan.INSTRUMENT_FLAGS, *_INDIRECT_CALLS, "-fno-rtti"]
+    return [*compile_plan.COMPILE_FLAGS, *compile_plan.INSTRUMENT_FLAGS, *_INDIRECT_CALLS, *_OTHER_FLAGS]

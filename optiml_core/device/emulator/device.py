@@ -42,6 +42,7 @@ from optiml_core.workload.contents import buffer_contents
 _DEFAULT_OPTIONS = RunOptions()
 _IDLE_WORKERS = 8
 _OUTPUT_LIMIT = 64 << 10
+_STACK = 64 << 10  # STACK_BYTES of runtime/state.h
 _KEEP_PAYLOAD = 64 << 20
 
 
@@ -378,6 +379,10 @@ def _crash(reply: wire.Reply, line: int | None) -> Failure:
         name = signal.Signals(reply.signal).name
     except ValueError:
         name = f"signal {reply.signal}"
+    if name == "SIGSEGV" and abs(reply.crash_address - reply.crash_stack) < _STACK:
+        return Failure(
+            "unsupported", f"a thread needs more than the {_STACK >> 10} KiB of stack it has here", line=line
+        )
     where = f" at address 0x{reply.crash_address:x}" if name in ("SIGSEGV", "SIGBUS") else ""
     what = "divides an integer by zero" if name == "SIGFPE" else f"ended the emulator's worker by {name}{where}"
     return Failure("crash", f"the kernel {what}", line=line)

@@ -49,7 +49,7 @@ STATISTICS = (
     "threads", "blocks", "shadow_bytes", "output_bytes", "output_dropped", "longest_warp",
     "longest_in_block",
 )  # fmt: skip
-REPLY_HEADER = struct.Struct(f"<IIIi II QQ Q Q 3Q 4Q 4Q {len(STATISTICS)}Q")
+REPLY_HEADER = struct.Struct(f"<IIIi II QQQ Q Q 3Q 4Q 4Q {len(STATISTICS)}Q")
 
 Table = npt.NDArray[Any]
 
@@ -93,6 +93,7 @@ class Reply:
     crashed_in_candidate: bool
     crash_pc: int
     crash_address: int
+    crash_stack: int
     module_base: int
     cpu_seconds: float
     statistics: dict[str, int]
@@ -151,10 +152,9 @@ def _table(arena: memoryview, position: int, count: int, dtype: np.dtype[Any]) -
 def read_reply(arena: memoryview) -> Reply | Failure:
     """The reply in ``arena``, each byte read once. A Failure("crash") if it does not hold together."""
     values = REPLY_HEADER.unpack(bytes(arena[REPLY : REPLY + REPLY_HEADER.size]))
-    (version, state, sequence, status, signal, in_candidate, crash_pc, crash_address, module_base, nanoseconds) = (
-        values[:10]
-    )
-    totals, counts, positions = values[10:13], values[13:17], values[17:21]
+    version, state, sequence, status, signal, in_candidate = values[:6]
+    crash_pc, crash_address, crash_stack, module_base, nanoseconds = values[6:11]
+    totals, counts, positions = values[11:14], values[14:18], values[18:22]
     broken = Failure("crash", "the emulator's worker left a reply that does not hold together")
     if version != VERSION:
         return broken
@@ -165,8 +165,9 @@ def read_reply(arena: memoryview) -> Reply | Failure:
     if sites is None or reports is None or traffic is None or text is None:
         return broken
     return Reply(
-        state, sequence, status, signal, bool(in_candidate), crash_pc, crash_address, module_base, nanoseconds * 1e-9,
-        dict(zip(STATISTICS, values[21:], strict=True)), sites, reports, traffic, text.tobytes(),
+        state, sequence, status, signal, bool(in_candidate), crash_pc, crash_address, crash_stack, module_base,
+        nanoseconds * 1e-9,
+        dict(zip(STATISTICS, values[22:], strict=True)), sites, reports, traffic, text.tobytes(),
         truncated=any(have < total for have, total in zip(counts[:3], totals, strict=True)),
     )  # fmt: skip
 

@@ -80,7 +80,7 @@ struct OptimlWireReply {
   int32_t status;  // OptimlStatus
   uint32_t signal;
   uint32_t crashed_in_candidate;
-  uint64_t crash_pc, crash_address;
+  uint64_t crash_pc, crash_address, crash_stack;  // program counter, address touched, stack pointer
   uint64_t module_base;
   uint64_t cpu_nanoseconds;
   // How many there were, and how many of them the tables hold.

@@ -65,8 +65,10 @@ void on_signal(int signal, siginfo_t* information, void* context) {
   const ucontext_t* machine = (const ucontext_t*)context;
 #if defined(__x86_64__)
   uint64_t pc = (uint64_t)machine->uc_mcontext.gregs[REG_RIP];
+  reply->crash_stack = (uint64_t)machine->uc_mcontext.gregs[REG_RSP];
 #else
   uint64_t pc = (uint64_t)machine->uc_mcontext.pc;
+  reply->crash_stack = (uint64_t)machine->uc_mcontext.sp;
 #endif
   reply->signal = (uint32_t)signal;
   reply->crash_pc = pc;
