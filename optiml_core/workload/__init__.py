@@ -1,7 +1,9 @@
 """What is launched, on what: the workload language, inference from host code, contents, size variation."""
 
+from optiml_core.workload.change import launch_change_of
 from optiml_core.workload.contents import make_contents, narrowed
 from optiml_core.workload.declaration import Declaration, parse_declaration
+from optiml_core.workload.declaring import declare_edit
 from optiml_core.workload.families import VALUE_FAMILIES
 from optiml_core.workload.find import find_workload
 from optiml_core.workload.launches import resolve_launch
@@ -12,7 +14,9 @@ __all__ = [
     "VALUE_FAMILIES",
     "Declaration",
     "Workload",
+    "declare_edit",
     "find_workload",
+    "launch_change_of",
     "make_contents",
     "narrowed",
     "parse_declaration",

@@ -170,7 +170,7 @@ def _integers(
     if kind == "constant":
         return np.full(count, min(max(int(parameters[0]), low), high), narrow)
     if kind == "ramp":
-        return (np.arange(count, dtype=np.uint64) % np.uint64(high + 1)).astype(narrow)
+        return (np.arange(count, dtype=np.int64) % min(high + 1, 1 << 62)).astype(narrow)
     if kind == "normal":
         mean, deviation = parameters or (0.0, 10.0)
         values = np.rint(stream.standard_normal(count) * deviation + mean)

@@ -82,6 +82,12 @@ def lines_above(text: str, first_line: int) -> list[int]:
     return found[::-1]
 
 
+def declaration_lines(text: str, kernel: Kernel) -> list[int]:
+    """The 1-based lines above a kernel that declare something about it."""
+    lines = text.split("\n")
+    return [number for number in lines_above(text, kernel.range.start_line) if _COMMENT.match(lines[number - 1])]
+
+
 def _from_comments(text: str, kernel: Kernel) -> Declaration:
     lines = text.split("\n")
     type_parameters = type_parameter_names(kernel)

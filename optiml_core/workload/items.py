@@ -6,7 +6,7 @@ An item is a scalar (`rows = 1024`, `Real = double`), a buffer (`x[rows * cols]:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from attrs import evolve, field, frozen
 
@@ -14,10 +14,12 @@ from optiml_core.records import Failure
 from optiml_core.workload.expression import (
     Expression,
     LanguageError,
+    Name,
     Reader,
     Token,
     names_in,
     read_expression,
+    replace_names,
     shown,
     tokenize,
     write_expression,
@@ -349,6 +351,33 @@ def expressions_of(item: Item) -> tuple[Expression, ...]:
 def names_of_item(item: Item) -> frozenset[str]:
     """The names that an item's expressions use."""
     return frozenset().union(*(names_in(expression) for expression in expressions_of(item)))
+
+
+def with_names(item: Item, renamed: Mapping[str, str]) -> Item:
+    """The item with its own name, and the names in its expressions, replaced where ``renamed`` has them."""
+
+    def new(expression: Expression) -> Expression:
+        return replace_names(expression, lambda name: Name(renamed.get(name.text, name.text), name.column))
+
+    match item:
+        case Scalar(name, value):
+            return evolve(item, name=renamed.get(name, name), value=new(value))
+        case TypeArgument():
+            return item
+        case Buffer(name, length, content):
+            parameters = tuple(new(one) for one in content.parameters) if content else ()
+            return evolve(
+                item,
+                name=renamed.get(name, name),
+                length=None if length is None else new(length),
+                content=None if content is None else Content(content.kind, parameters),
+            )
+        case Shape(_, extents):
+            return evolve(item, extents=tuple(new(extent) for extent in extents))
+        case SharedMemory(size):
+            return evolve(item, bytes=new(size))
+        case Requirement(left, _, right):
+            return evolve(item, left=new(left), right=new(right))
 
 
 def replaced(items: Iterable[Item], by: Iterable[Item]) -> tuple[Item, ...]:

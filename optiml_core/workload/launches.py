@@ -135,11 +135,12 @@ def _resolved(workload: Workload, index: int, overrides: Mapping[str, Value], ch
     names = {**scope.values, **scope.overrides}
     grid, block, shared = _shapes(workload, items, scope)
     template_arguments = _template_arguments(workload, items, names)
+    # The buffers are the original's, whatever template arguments a candidate has.
+    types = dict(zip((one.name for one in workload.kernel.template_parameters), template_arguments, strict=False))
     if change != LaunchChange():
         grid, block, shared = _changed(change, names, grid, block, shared)
         template_arguments = change.template_arguments or template_arguments
     _check_limits(grid, block, shared)
-    types = dict(zip((one.name for one in workload.kernel.template_parameters), template_arguments, strict=False))
     buffers = {item.name: item for item in items if isinstance(item, Buffer)}
     arguments = tuple(
         _argument(parameter, workload, types, buffers, scope, names) for parameter in workload.kernel.parameters

@@ -158,11 +158,12 @@ def _candidates(
     for name, value in shape.items():
         for multiple in _MULTIPLES:
             yield {**shape, name: -(-value // multiple) * multiple}
+    for value in shape.values():
+        yield dict.fromkeys(shape, value)
     for multiple in _MULTIPLES:
         yield {name: -(-value // multiple) * multiple for name, value in shape.items()}
     for name in shape:
         yield {**shape, name: declared[name]}
-    yield dict.fromkeys(shape, max(shape.values()))
     yield dict.fromkeys(shape, 1 << (max(shape.values()) - 1).bit_length())
     for _ in range(100):
         yield {name: generator.randint(1, max(2 * value, 64)) for name, value in shape.items()}

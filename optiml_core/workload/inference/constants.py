@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from attrs import evolve
 
 from optiml_core.source import element_type_of
 from optiml_core.workload.elements import pointee_spelling
 from optiml_core.workload.expression import Binary, Call, Name
+from optiml_core.workload.expression import Value as Scalar
 
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
 from optiml_core.workload.inference import evaluation, variables
@@ -215,18 +219,27 @@ def _bare(text: str) -> str:
 
 
 def chosen(context: Context, listing: Listing, path: str, fragment: Fragment) -> HostValue:
-    """One element of a list that a program runs through: for block sizes the one next to 256, else the largest."""
+    """One element of a list that a program runs through, as a root that says so."""
     values = [one for one in listing.values if isinstance(one, Quantity)]
     if not values:
         return listing.values[0]
-    around = f"{path} {fragment.text}".lower()
-    if re.search(r"block|thread|tpb|bs\b|cta", around):
-        one = min(values, key=lambda quantity: abs(quantity.value - 256))
-    else:
-        one = max(values, key=lambda quantity: quantity.value)
+    choices = tuple(quantity.value for quantity in values)
+    taken = choice_for(f"{path} {fragment.text}", choices)
     name = path.replace("[]", "") or re.sub(r"\W.*", "", fragment.text)
     line = fragment.node.start_point[0] + 1
-    taken = ", ".join(str(quantity.value) for quantity in values[:8]) + (", ..." if len(values) > 8 else "")
-    note = f"`{name}` takes the values {taken} in turn; {one.value} was taken"
     key = f"{name}@{fragment.node.start_byte}#choice"
-    return context.root(key, name, one.value, "choice", line, note, context.file_of(fragment.data))
+    made = context.root(key, name, taken, "choice", line, note_of_choice(name, choices, taken))
+    context.roots[key] = evolve(context.roots[key], file=context.file_of(fragment.data), choices=choices)
+    return made
+
+
+def choice_for(name: str, choices: Sequence[Scalar]) -> Scalar:
+    """Which of the values that a program goes through to take: of block sizes the one next to 256, else the largest."""
+    if re.search(r"block|thread|tpb|bs\b|cta", name, re.IGNORECASE):
+        return min(choices, key=lambda value: abs(value - 256))
+    return max(choices)
+
+
+def note_of_choice(name: str, choices: Sequence[Scalar], taken: Scalar) -> str:
+    shown = ", ".join(str(value) for value in choices[:8]) + (", ..." if len(choices) > 8 else "")
+    return f"`{name}` takes the values {shown} in turn; {taken} was taken"

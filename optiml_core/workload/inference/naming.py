@@ -76,7 +76,7 @@ def name_roots(
                 composites.append((name, expression, quantity.value))
     remaining = [simplified(other) for other in others]
     for name, expression, value in composites:
-        replaced = [_with_composite(other, expression, name) for other in remaining]
+        replaced = [with_composite(other, expression, name) for other in remaining]
         elsewhere = [*replaced, *(other for known, other, _ in composites if known != name)]
         used: frozenset[str] = frozenset().union(*(names_in(one) for one in elsewhere))
         keys = names_in(expression)
@@ -107,7 +107,7 @@ def written(expression: Expression, naming: Naming) -> Expression:
     """An expression over roots in the kernel's names."""
     expression = simplified(expression)
     for name, composite in naming.composites:
-        expression = _with_composite(expression, composite, name)
+        expression = with_composite(expression, composite, name)
     return simplified(_renamed(expression, naming))
 
 
@@ -137,7 +137,7 @@ def _free_name(wanted: str, used: set[str]) -> str:
     return name
 
 
-def _with_composite(expression: Expression, composite: Expression, name: str) -> Expression:
+def with_composite(expression: Expression, composite: Expression, name: str) -> Expression:
     """``expression`` with ``composite`` in it replaced by the name: as a part, or as a factor of a product."""
     if expression == composite:
         return Name(name)
@@ -151,12 +151,12 @@ def _with_composite(expression: Expression, composite: Expression, name: str) ->
     match expression:
         case Binary(operator, left, right, column):
             return Binary(
-                operator, _with_composite(left, composite, name), _with_composite(right, composite, name), column
+                operator, with_composite(left, composite, name), with_composite(right, composite, name), column
             )
         case Call(function, arguments, column):
-            return Call(function, tuple(_with_composite(one, composite, name) for one in arguments), column)
+            return Call(function, tuple(with_composite(one, composite, name) for one in arguments), column)
         case Negation(operand):
-            return negated(_with_composite(operand, composite, name))
+            return negated(with_composite(operand, composite, name))
     return expression
 
 

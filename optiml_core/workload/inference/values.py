@@ -17,7 +17,8 @@ RootKind = Literal["variable", "macro", "loop", "choice", "guess"]
 class Root:
     """A named number that other values are computed from: where the expressions of an inference end.
 
-    ``key`` is unique and is the name in expressions until it is renamed. ``note`` says what was guessed, if it was.
+    ``key`` is unique and is the name in expressions until it is renamed. ``note`` says what was guessed or chosen,
+    if it was; ``line`` is of ``file``.
     """
 
     key: str
@@ -27,6 +28,7 @@ class Root:
     line: int | None = None
     note: str = ""
     file: str | None = None
+    choices: tuple[Scalar, ...] = ()  # of a "choice": all the values that the program goes through
 
 
 @frozen

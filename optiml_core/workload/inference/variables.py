@@ -33,6 +33,7 @@ from optiml_core.workload.inference.values import (
     extents_of,
     is_constant,
     number,
+    of_root,
 )
 
 
@@ -229,6 +230,8 @@ def named(
     context: Context, value: HostValue, key: str, path: str, line: int | None, kind: RootKind = "variable"
 ) -> HostValue:
     """A constant that a variable or macro holds becomes a root, so that what follows from it stays visible."""
+    if path.endswith((".x", ".y", ".z")):
+        return value  # an extent: what it belongs to is named, not its axis
     if isinstance(value, Quantity) and is_constant(value) and abs(value.value) < LARGEST:
         uncertain = [context.roots[one] for one in sorted(value.hidden) if context.roots[one].kind == "guess"]
         if uncertain:
@@ -261,8 +264,10 @@ def _renamed_choice(context: Context, value: HostValue, path: str) -> HostValue:
     if isinstance(value, Quantity) and isinstance(value.expression, Name):
         root = context.roots.get(value.expression.text)
         if root is not None and root.kind == "choice" and root.name != path and "." not in path:
-            note = root.note.replace(f"`{root.name}`", f"`{path}`", 1)
-            context.roots[root.key] = evolve(root, name=path, note=note)
+            taken = constants.choice_for(path, root.choices)
+            note = constants.note_of_choice(path, root.choices, taken)
+            context.roots[root.key] = evolve(root, name=path, note=note, value=taken)
+            return of_root(context.roots[root.key])
     return value
 
 

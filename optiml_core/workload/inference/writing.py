@@ -28,7 +28,7 @@ from optiml_core.workload.inference.drafting import Draft
 from optiml_core.workload.inference.evidence import evidence_of
 from optiml_core.workload.inference.globals import global_buffers
 from optiml_core.workload.inference.kernel_facts import KernelFacts, largest_reach
-from optiml_core.workload.inference.naming import Naming, with_literals, written
+from optiml_core.workload.inference.naming import Naming, with_composite, with_literals, written
 from optiml_core.workload.inference.polynomial import divided_exactly, simplified, tidied
 from optiml_core.workload.inference.values import Pointer, Quantity, Unknown
 from optiml_core.workload.items import Buffer, Content, Item, Scalar, Shape, SharedMemory, TypeArgument
@@ -175,6 +175,11 @@ def _independent(
             return None
     axes = list(grid) if grid is not None else None
     for position, extent in enumerate(grid or ()):
+        for name, value in dependent.items():
+            if not isinstance(value, Name):
+                extent = with_composite(extent, value, name)
+        if axes is not None:
+            axes[position] = extent
         used = names_in(extent) & together
         axis = "xyz"[position]
         bound = facts.axes.get(axis) or facts.blocks.get(axis)
