@@ -78,7 +78,8 @@ def test_a_kernel_of_an_included_header_may_be_asked_for_by_the_including_file(t
         tmp_path,
         {
             "f.cuh": "// optiml: y[n]\n" + KERNEL.replace("real", "float"),
-            "main.cu": ('#include "f.cuh"\n#define THREADS 32\n' + LAUNCHER + MAIN.format(n=9)).replace("real", "float"),
+            "main.cu": '#include "f.cuh"\n#define THREADS 32\n'
+            + (LAUNCHER + MAIN.format(n=9)).replace("real", "float"),
         },
     )
     including, header = unit_at(tmp_path / "main.cu"), unit_at(tmp_path / "f.cuh")
