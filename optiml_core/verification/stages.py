@@ -286,7 +286,7 @@ def check_callers(on: OnTrial) -> Covered | Problem:
         return Covered("the launch is unchanged")
     if _all_right_with_old_launch(on):
         return Covered("right under the original's launch too")
-    if launch_facts.every_launch_passes_whole_allocations(on.candidate, on.candidate_kernel or on.kernel):
+    if _proven(on):
         return Covered("every launch is in this program")
     parts = [
         f"{name} = {', '.join(value) if isinstance(value, tuple) else value}"
@@ -331,8 +331,11 @@ def _all_right_with_old_launch(on: OnTrial) -> bool:
 
 
 def _proven(on: OnTrial) -> bool:
-    return on.candidate_kernel is not None and launch_facts.every_launch_passes_whole_allocations(
-        on.candidate, on.candidate_kernel
+    """Whether the launches of the file prove what no run can show: in both files, since a candidate may not make its
+    own proof."""
+    return on.candidate_kernel is not None and all(
+        launch_facts.every_launch_passes_whole_allocations(unit, kernel)
+        for unit, kernel in ((on.original, on.kernel), (on.candidate, on.candidate_kernel))
     )
 
 
