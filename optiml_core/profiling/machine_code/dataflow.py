@@ -39,7 +39,7 @@ def schedule_dataflow(
     """
     arrival: dict[str, float] = {}
     producer: dict[str, Instruction] = {}
-    clock = unit_free = copies_done = start = 0.0
+    clock = unit_free = queued = copies_done = start = 0.0
     stalls: dict[int, float] = {}
     for _ in range(repeats):
         start = floor = latest = clock
@@ -69,8 +69,11 @@ def schedule_dataflow(
                 done = ready
                 if instruction.memory is not None:
                     memory = cost(instruction)
-                    unit_free = max(unit_free, ready) + memory.passes
-                    done = unit_free - 1.0 + memory.latency
+                    # What is ready early goes early, whatever stands before it in the text.
+                    begin = max(unit_free, ready) if ready >= queued else ready
+                    done = begin + memory.passes - 1.0 + memory.latency
+                    if ready >= queued and instruction.memory == "load":
+                        unit_free, queued = begin + memory.passes, ready
                     if instruction.asynchronous:
                         copies_done = max(copies_done, done)
                     if instruction.memory != "load":
@@ -84,6 +87,8 @@ def schedule_dataflow(
                     floor = done = ready
                 elif instruction.slots:
                     done = ready + UNIT_LATENCY[instruction.unit]
+                if instruction.fences:
+                    floor = max(floor, ready)
                 last_of_stretch = turn == unroll - 1
                 if instruction.target is not None and not instruction.calls and last_of_stretch:
                     floor = max(floor, ready)

@@ -40,6 +40,7 @@ class Instruction:
     slots: int = 1  # issue slots; 0 for what later steps of the compiler remove
     base: str = ""  # PTX: the register that an address is counted from, and how far
     offset: int = 0
+    fences: bool = False  # PTX: becomes code with a rare branch, above which nothing later is moved
     read_only: bool = False  # a load that no store can change (ld.global.nc)
 
 

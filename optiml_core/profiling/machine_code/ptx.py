@@ -161,7 +161,8 @@ def _instructions(guard: str | None, opcode: str, text: str, line: int) -> list[
     steps = [step_unit for step_unit, count in expansion for _ in range(count)]
     for number, step_unit in enumerate(steps):
         writes = operands.writes if number == len(steps) - 1 else (f"%step{number}",)
-        made.append(Instruction(opcode, step_unit, line, reads, writes))
+        fences = number == 0 and "rn" in parts and not {"s32", "u32", "s64", "u64"} & set(parts)
+        made.append(Instruction(opcode, step_unit, line, reads, writes, fences=fences))
         reads = writes
     return made
 
