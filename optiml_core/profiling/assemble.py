@@ -107,6 +107,11 @@ def assemble_profile(counts: SampledCounts, inputs: ModelInputs) -> Profile:
     else:
         timing = estimated_warp_time(accesses, memory, warps, gpu, skew)
         metrics |= estimated_units(accesses)
+    spilled = inputs.resources.spill_stores + inputs.resources.spill_loads if inputs.resources is not None else 0
+    if spilled and "local_memory_lines" not in metrics:
+        # Not in the code that was read, so each spill is taken to run once a thread.
+        metrics["local_memory_lines"] = warps * spilled / 4
+        metrics["warp_instructions"] += warps * spilled / 4
     metrics["warp_cycles"] = timing.cycles
     metrics["block_cycles"] = timing.block_cycles
     metrics["longest_warp_cycles"] = timing.launch_cycles

@@ -74,7 +74,7 @@ def resource_times(metrics: Mapping[str, float], gpu: GpuFacts) -> dict[str, flo
         rate = max(gpu.tensor_rates.values(), default=0.0) / 2  # half precision inputs, the common case
         if rate:
             times["tensor"] = spread * flops / rate
-    per_multiprocessor("l1", metrics.get("l1_cycles", 0.0))
+    per_multiprocessor("l1", metrics.get("l1_cycles", 0.0) + metrics.get("local_memory_lines", 0.0))
     per_multiprocessor("shared", metrics.get("shared_cycles", 0.0))
     if "l1" in times and "shared" in times:
         # One data path serves both.

@@ -25,7 +25,9 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
         line = max(lines, key=lambda number: lines[number])
         place, where = line_range(context, line), f", most of them in line {line}"
     local = metrics.get("local_memory_lines", 0.0)
-    gain = context.gain_if({"l1_cycles": max(0.0, metrics.get("l1_cycles", 0.0) - local)})
+    gain = context.gain_if(
+        {"local_memory_lines": 0.0, "warp_instructions": metrics.get("warp_instructions", 0.0) - local}
+    )
     message = (
         f"{resources.spill_stores} bytes are spilled to memory and {resources.spill_loads} read back "
         f"at {resources.registers} registers a thread{where}"
