@@ -195,6 +195,29 @@ def test_scalars_of_every_sort(device: EmulatorDevice) -> None:
     assert result.buffers["out"].tolist() == [3, 0.25, 4, 1, 1.5, 200, 1, 1, -(1 << 40), 3, 7]
 
 
+FLAGS = {
+    "definition": (("-DFACTOR=3",), "x[0] = FACTOR;", 3),
+    "definition without a value": (("-DON",), "x[0] = ON;", 1),
+    "undefinition": (("-DON", "-UON"), "\n#ifdef ON\nx[0] = 1;\n#else\nx[0] = 2;\n#endif\n", 2),
+    "architecture": (("-arch=sm_80",), "x[0] = __CUDA_ARCH__;", 800),
+    "no architecture": ((), "x[0] = __CUDA_ARCH__ >= 750;", 1),
+    "standard": (("-std=c++20",), "x[0] = __cplusplus >= 202002L;", 1),
+    "default standard": ((), "x[0] = __cplusplus == 201703L;", 1),
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_compile_flags(device: EmulatorDevice, name: str) -> None:
+    flags, body, expected = FLAGS[name]
+    text = f"__global__ void k(int* x) {{ {body} }}"
+    result = device.build(Variant("kernel.cu", text.encode(), "k", flags))
+    assert isinstance(result, Built), result
+    x = np.zeros(1, "i4")
+    assert (
+        ran(device, result, launch_of({"x": ("int", x)}, {}, block=1), Contents({"x": x})).buffers["x"][0] == expected
+    )
+
+
 DYNAMIC = {
     "in the kernel": ("", "extern __shared__ int line[];"),
     "at file scope": ("extern __shared__ int line[];", ""),

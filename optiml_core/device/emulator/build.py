@@ -29,7 +29,13 @@ from optiml_core.device.emulator.build_command import run_compiler
 from optiml_core.device.emulator.build_elf import Elf, read_elf
 from optiml_core.device.emulator.build_entry import ParameterRow, entry_text, parameter_rows
 from optiml_core.device.emulator.build_slice import EmulatorSource
-from optiml_core.device.emulator.build_toolbox import Toolbox, build_toolbox, candidate_flags, find_compiler
+from optiml_core.device.emulator.build_toolbox import (
+    DEFAULT_STANDARD,
+    Toolbox,
+    build_toolbox,
+    candidate_flags,
+    find_compiler,
+)
 from optiml_core.records import Failure
 
 CANDIDATE = "candidate.cu"
@@ -65,9 +71,17 @@ def definitions(flags: Sequence[str]) -> str:
             lines.append(f"#define {name} {value if '=' in flag else '1'}")
         elif flag.startswith("-U"):
             lines.append(f"#undef {flag[2:]}")
+        elif architecture := re.fullmatch(r"-arch=(?:sm|compute)_(\d+)[af]?", flag):
+            lines += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {architecture[1]}0"]
         elif flag in ("-use_fast_math", "--use_fast_math"):
             lines.append("#define __USE_FAST_MATH__ 1")
     return "".join(line.replace("\n", " ") + "\n" for line in lines)
+
+
+def _standard_of(flags: Sequence[str]) -> str:
+    """The shim's standards are nvcc's default and the newest that g++ 12 knows whole."""
+    newer = any(flag.startswith("-std=") and flag.endswith(("20", "23")) for flag in flags)
+    return "c++20" if newer else DEFAULT_STANDARD
 
 
 class Builder:
@@ -76,15 +90,17 @@ class Builder:
     def __init__(self, cache: BuildCache) -> None:
         self.cache = cache
         self._lock = threading.Lock()
-        self._toolbox: Toolbox | Failure | None = None
+        self._toolboxes: dict[str, Toolbox | Failure] = {}
         self._objects: dict[str, CompiledObject] = {}
 
-    def toolbox(self) -> Toolbox | Failure:
+    def toolbox(self, standard: str = DEFAULT_STANDARD) -> Toolbox | Failure:
+        """The worker, and the shim precompiled for a C++ standard; built on first use."""
         with self._lock:
-            if self._toolbox is None:
+            if standard not in self._toolboxes:
                 compiler = find_compiler()
-                self._toolbox = compiler if isinstance(compiler, Failure) else build_toolbox(self.cache, compiler)
-            return self._toolbox
+                found = compiler if isinstance(compiler, Failure) else build_toolbox(self.cache, compiler, standard)
+                self._toolboxes[standard] = found
+            return self._toolboxes[standard]
 
     def compile(
         self, source: EmulatorSource, kernel: KernelName, flags: Sequence[str] = (), widened: bool = False
@@ -93,12 +109,13 @@ class Builder:
 
         Returns a Failure ("compile-error", "refused", "unsupported", "timeout") with the line in the user's file.
         """
-        toolbox = self.toolbox()
+        toolbox = self.toolbox(_standard_of(flags))
         if isinstance(toolbox, Failure):
             return toolbox
         prologue = definitions(flags)
         parts = (
             toolbox.identity,
+            toolbox.standard,
             prologue,
             kernel.expression,
             str(widened),
@@ -141,8 +158,9 @@ class Builder:
             for name, text in source.headers.items():
                 (folder / name).write_bytes(_encoded(text))
             expanded, target, shared = folder / "candidate.ii", folder / "candidate.o", folder / "candidate.so"
+            compile_with = [toolbox.compiler, *candidate_flags(toolbox.standard)]
             result = run_compiler(
-                [toolbox.compiler, *candidate_flags(), "-E", "-fpch-preprocess", "-include", str(toolbox.shim),
+                [*compile_with, "-E", "-fpch-preprocess", "-include", str(toolbox.shim),
                  "-x", "c++", str(folder / CANDIDATE), "-o", str(expanded)],
                 folder, CANDIDATE_SECONDS, own, toolbox.confinement,
             )  # fmt: skip
@@ -158,7 +176,7 @@ class Builder:
             allowed = _shared_declarations(allowed)
             expanded.write_bytes(_encoded(f'{allowed}\n# 1 "{_NAME_FILE}"\n{entry_text(name)}'))
             result = run_compiler(
-                [toolbox.compiler, *candidate_flags(), "-fpreprocessed", "-c", str(expanded), "-o", str(target)],
+                [*compile_with, "-fpreprocessed", "-c", str(expanded), "-o", str(target)],
                 folder, CANDIDATE_SECONDS, {**own, _NAME_FILE: _NAME_FILE}, toolbox.confinement,
             )  # fmt: skip
             if isinstance(result, Failure):

@@ -15,6 +15,7 @@ from optiml_core.device.emulator.build_command import Confinement, run_compiler
 from optiml_core.device.emulator.build_elf import read_elf
 from optiml_core.records import Failure
 
+DEFAULT_STANDARD = "c++17"  # nvcc's own
 # Calls through pointers go by way of the worker, which knows where functions start (runtime/indirect_calls.cpp).
 _INDIRECT_CALLS = (
     ("-fcf-protection=none", "-mindirect-branch=thunk-extern", "-mindirect-branch-register", "-fno-jump-tables")
@@ -48,6 +49,7 @@ class Toolbox:
     shim: Path  # the header beside its .gch
     exported: frozenset[str]  # what a candidate may call
     identity: str
+    standard: str  # as -std has it
 
 
 _OLDEST = 12
@@ -95,7 +97,7 @@ def _identity(compiler: str, version: str) -> str:
     return digest.hexdigest()[:24]
 
 
-def build_toolbox(cache: BuildCache, compiler: str) -> Toolbox | Failure:
+def build_toolbox(cache: BuildCache, compiler: str, standard: str = DEFAULT_STANDARD) -> Toolbox | Failure:
     """Builds, or finds in the cache, the worker and the precompiled shim. Takes some seconds the first time."""
     version = _version(compiler)
     if isinstance(version, Failure):
@@ -109,14 +111,14 @@ def build_toolbox(cache: BuildCache, compiler: str) -> Toolbox | Failure:
         launcher = _build_launcher(cache, compiler, identity)
         if isinstance(launcher, Failure):
             return launcher
-        shim = _build_shim(cache, compiler, identity)
+        shim = _build_shim(cache, compiler, identity, standard)
         if isinstance(shim, Failure):
             return shim
     elf = read_elf(worker.read_bytes())
     exported = frozenset(s.name for s in elf.dynamic_symbols if s.section and s.name.startswith(_OFFERED))
     prefix = str(Path(compiler).resolve().parent.parent)
     confinement = Confinement(launcher, (prefix, str(shim), f"{shim}.gch", str(compile_plan.SHIM_DIRECTORY)))
-    return Toolbox(compiler, version, worker, confinement, shim, exported, identity)
+    return Toolbox(compiler, version, worker, confinement, shim, exported, identity, standard)
 
 
 def _build_worker(cache: BuildCache, compiler: str, identity: str) -> Path | Failure:
@@ -151,9 +153,9 @@ def _build_launcher(cache: BuildCache, compiler: str, identity: str) -> Path | F
         return cache.put(name, (folder / name).read_bytes(), executable=True)
 
 
-def _build_shim(cache: BuildCache, compiler: str, identity: str) -> Path | Failure:
+def _build_shim(cache: BuildCache, compiler: str, identity: str, standard: str) -> Path | Failure:
     """The shim's header that only includes the real one, with its .gch beside it as g++ wants it."""
-    name = f"shim-{identity}.h"
+    name = f"shim-{identity}-{standard.removeprefix('c++')}.h"
     header, compiled = cache.path(name), f"{name}.gch"
     text = f'#include "{compile_plan.SHIM_HEADER}"\n'.encode()
     if cache.get(name) == text and cache.get(compiled) is not None:
@@ -162,7 +164,9 @@ def _build_shim(cache: BuildCache, compiler: str, identity: str) -> Path | Failu
     with cache.workspace() as folder:
         target = folder / "shim.gch"
         problem = run_compiler(
-            [compiler, *candidate_flags(), "-x", "c++-header", str(header), "-o", str(target)], folder, seconds=120.0
+            [compiler, *candidate_flags(standard), "-x", "c++-header", str(header), "-o", str(target)],
+            folder,
+            seconds=120.0,
         )
         if isinstance(problem, Failure):
             return problem
@@ -170,6 +174,7 @@ def _build_shim(cache: BuildCache, compiler: str, identity: str) -> Path | Failu
     return header
 
 
-def candidate_flags() -> list[str]:
+def candidate_flags(standard: str = DEFAULT_STANDARD) -> list[str]:
     """The flags of every candidate; the precompiled shim must have exactly the same."""
-    return [*compile_plan.COMPILE_FLAGS, *compile_plan.INSTRUMENT_FLAGS, *_INDIRECT_CALLS, *_OTHER_FLAGS]
+    flags = [*compile_plan.COMPILE_FLAGS, *compile_plan.INSTRUMENT_FLAGS, *_INDIRECT_CALLS, *_OTHER_FLAGS]
+    return [f"-std={standard}" if flag.startswith("-std=") else flag for flag in flags]
