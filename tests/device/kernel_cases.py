@@ -21,6 +21,7 @@ import ml_dtypes
 import numpy as np
 from attrs import frozen
 
+WORDS = ("argument", "expect", "close", "output")
 FOLDER = Path(__file__).parent / "kernels"
 
 
@@ -77,7 +78,7 @@ class KernelCase:
     source: str
     launch: str
     arguments: tuple[str, ...]
-    expected: tuple[tuple[int, str], ...]
+    expected: tuple[tuple[int, str, float], ...]  # argument, contents, relative error allowed
     output: tuple[str, ...]
     faults: frozenset[tuple[str, int]]
 
@@ -91,9 +92,18 @@ class KernelCase:
         grid, block = (ast.literal_eval(a) for a in call.args)
         return grid, block, {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
 
-    def contents(self, values: list[Any]) -> list[tuple[int, Any]]:
-        """What each expected argument must hold; an expression may use the arguments as ``a[0]``, ``a[1]`` ..."""
-        return [(number, evaluate(text, a=values)) for number, text in self.expected]
+    def check(self, before: list[Any], after: list[Any]) -> None:
+        """Compares what the launch left with what must come out; expressions see the arguments before it as ``a``."""
+        for number, text, allowed in self.expected:
+            wanted = np.asarray(evaluate(text, a=before))
+            found = after[number]
+            assert found.shape == wanted.shape
+            if allowed:
+                np.testing.assert_allclose(
+                    found.astype(np.float64), wanted.astype(np.float64), rtol=allowed, atol=allowed
+                )
+            else:
+                np.testing.assert_array_equal(found.astype(wanted.dtype), wanted, err_msg=f"argument {number}")
 
 
 def evaluate(text: str, **more: Any) -> Any:
@@ -116,12 +126,12 @@ def read_cases(file: str) -> list[KernelCase]:
         for number, line in enumerate(body, 1):
             marks = re.search(r"// ! (.+)$", line)
             faults |= {(what.strip(), number) for what in marks[1].split(",")} if marks else set()
-        of = {
-            word: [h.partition(" ")[2] for h in head if h.startswith(word + " ")]
-            for word in ("argument", "expect", "output")
-        }
+        of = {word: [h.partition(" ")[2] for h in head if h.startswith(word + " ")] for word in WORDS}
         launch = next(h.partition(" ")[2] for h in head if h.startswith("launch"))
-        expected = [(int(e.partition("=")[0]), e.partition("=")[2].strip()) for e in of["expect"]]
+        expected = [(int(e.partition("=")[0]), e.partition("=")[2].strip(), 0.0) for e in of["expect"]]
+        for e in of["close"]:
+            contents, _, allowed = e.partition("=")[2].rpartition(" within ")
+            expected.append((int(e.partition("=")[0]), contents.strip(), float(allowed)))
         cases.append(
             KernelCase(
                 name,

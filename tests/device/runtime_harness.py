@@ -6,6 +6,7 @@ The product runs candidates in a worker process; the kernels here are the tests'
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import hashlib
 import os
 import subprocess
@@ -19,64 +20,54 @@ import numpy as np
 from attrs import field, frozen
 
 from optiml_core.device.emulator import compile_plan as plan
-from optiml_core.device.emulator.build_elf import read_elf
-from optiml_core.device.emulator.build_symbols import variables_of
-from optiml_core.device.emulator.prepare import PreparedSource, prepare_source
+from optiml_core.device.emulator.build import CANDIDATE, Builder, KernelName, kernel_name
+from optiml_core.device.emulator.build_cache import BuildCache
+from optiml_core.device.emulator.build_lines import LineTable
+from optiml_core.device.emulator.build_slice import EmulatorSource
+from optiml_core.device.emulator.build_symbols import function_starts, variables_of
+from optiml_core.device.emulator.prepare import prepare_body
 from optiml_core.device.emulator.reading import REPORT, SITE, STATISTICS, TRAFFIC, WHAT
+from optiml_core.device.emulator.widening import widen_arguments
 from optiml_core.records import Failure
 
 STATUS = ("done", "refused", "stopped", "no-memory")
-
-
-def cache() -> Path:
-    """A folder for objects that outlive one test run, keyed by the contents of the runtime and the shim."""
-    digest = hashlib.sha256(repr((plan.RUNTIME_FLAGS, plan.COMPILE_FLAGS)).encode())
-    for folder in (plan.RUNTIME_DIRECTORY, plan.SHIM_DIRECTORY):
-        for path in sorted(folder.iterdir()):
-            if path.is_file() and path.name != "worker_main.cpp":
-                digest.update(path.name.encode() + path.read_bytes())
-    folder = Path(tempfile.gettempdir()) / f"optiml-test-{os.getuid()}" / digest.hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def once(target: Path, command: Sequence[str]) -> None:
-    """Runs ``command`` with the output path appended unless the target is there already."""
-    if target.exists():
-        return
-    part = target.with_suffix(f".{os.getpid()}{target.suffix}")
-    subprocess.run([*command, "-o", str(part)], check=True)
-    part.rename(target)
 
 
 _RUNTIME: list[C.CDLL] = []
 _INITIAL: dict[Path, list[bytes]] = {}
 
 
+def cache_folder() -> Path:
+    """Objects outlive one test run; they are keyed by everything that they depend on."""
+    folder = Path(tempfile.gettempdir()) / f"optiml-test-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+@functools.cache
+def builder() -> Builder:
+    return Builder(BuildCache(cache_folder() / "builds"))
+
+
 def runtime() -> C.CDLL:
     """The runtime as a shared library, its control functions visible."""
     if not _RUNTIME:
-        target = cache() / "runtime.so"
-        once(
-            target,
-            ["g++", *plan.RUNTIME_FLAGS, "-fPIC", "-shared", "-DOPTIML_HIDDEN=", str(plan.RUNTIME_SOURCE), "-lm"],
-        )
+        folder = plan.RUNTIME_DIRECTORY
+        sources = [plan.RUNTIME_SOURCE, folder / "indirect_calls.cpp"]
+        digest = hashlib.sha256(repr(plan.RUNTIME_FLAGS).encode())
+        for path in sorted([*folder.iterdir(), *plan.SHIM_DIRECTORY.iterdir()]):
+            digest.update(path.read_bytes())
+        target = cache_folder() / f"runtime-{digest.hexdigest()[:16]}.so"
+        if not target.exists():
+            part = target.with_suffix(f".{os.getpid()}")
+            flags = [*plan.RUNTIME_FLAGS, "-fPIC", "-shared", "-DOPTIML_HIDDEN=", f"-I{folder}"]
+            subprocess.run(["g++", *flags, *map(str, sources), "-lm", "-o", str(part)], check=True)
+            part.rename(target)
         library = C.CDLL(str(target), mode=C.RTLD_GLOBAL)
         for name in ("sites", "reports", "traffic", "output"):
             getattr(library, f"optiml_emulator_{name}").restype = C.c_uint64
         _RUNTIME.append(library)
     return _RUNTIME[0]
-
-
-def precompiled(flags: Sequence[str]) -> Path:
-    """The folder with the precompiled shim for these flags."""
-    folder = cache() / hashlib.sha256(repr(flags).encode()).hexdigest()[:12]
-    folder.mkdir(exist_ok=True)
-    header = folder / plan.SHIM_HEADER.name
-    if not header.exists():
-        header.write_text(f'#include "{plan.SHIM_HEADER}"\n')
-    once(folder / (header.name + ".gch"), ["g++", *flags, "-x", "c++-header", str(plan.SHIM_HEADER)])
-    return header
 
 
 class Options(C.Structure):
@@ -150,38 +141,27 @@ def aligned(array: np.ndarray[Any, Any], offset: int = 0) -> np.ndarray[Any, Any
 
 
 class BuiltKernel:
-    """A kernel of ``source`` compiled against the shim. ``instrumented`` False: results only."""
+    """A kernel of ``source``, built as the product builds candidates, and loaded into this process."""
 
-    def __init__(
-        self,
-        source: str,
-        kernel: str,
-        template_arguments: Sequence[str] = (),
-        widened: bool = False,
-        instrumented: bool = True,
-        extra: Sequence[str] = (),
-    ) -> None:
-        prepared = prepare_source(source, "kernel.cu", kernel, template_arguments, widened)
-        assert isinstance(prepared, PreparedSource), prepared
-        flags = [*plan.COMPILE_FLAGS, *(plan.INSTRUMENT_FLAGS if instrumented else ()), *extra]
-        header = precompiled(flags)
-        tag = hashlib.sha256(repr((prepared.text, flags)).encode()).hexdigest()[:16]
-        cpp, obj, self.path = (cache() / (tag + s) for s in (".cpp", ".o", ".so"))
+    def __init__(self, source: str, kernel: str, template_arguments: Sequence[str] = (), widened: bool = False) -> None:
         start = time.perf_counter()
-        if not self.path.exists():
-            cpp.write_text(prepared.text)
-            compile_ = ["g++", *flags, "-pipe", "-include", str(header), "-c", str(cpp), "-o", str(obj)]
-            done = subprocess.run(compile_, capture_output=True, text=True)
-            if done.returncode:
-                raise CompileError(done.stderr)
-            once(self.path, ["g++", "-fuse-ld=gold", *plan.LINK_FLAGS, str(obj), "-lgcc"])
+        text = prepare_body(source, widened)
+        name = kernel_name(kernel, widen_arguments(template_arguments) if widened else template_arguments)
+        assert isinstance(name, KernelName)
+        compiled = text if isinstance(text, Failure) else builder().compile(EmulatorSource(text), name, (), widened)
+        if isinstance(compiled, Failure):
+            raise NotBuiltError(compiled)
         self.build_seconds = time.perf_counter() - start
+        self.path = compiled.path
         runtime()
         self.library = C.CDLL(str(self.path))
         self.entry = C.cast(getattr(self.library, plan.ENTRY_SYMBOL), C.c_void_p).value or 0
-        elf = read_elf(self.path.read_bytes())
-        self.base = self.entry - next(symbol.value for symbol in elf.symbols if symbol.name == plan.ENTRY_SYMBOL)
-        self.variables = variables_of(elf)
+        self.base = self.entry - next(s.value for s in compiled.elf.symbols if s.name == plan.ENTRY_SYMBOL)
+        self.variables = variables_of(compiled.elf)
+        toolbox = builder().toolbox()
+        assert not isinstance(toolbox, Failure), toolbox
+        self.table = LineTable(self.path, CANDIDATE, cache_folder(), toolbox.confinement)
+        self.starts = np.ascontiguousarray(function_starts(compiled.elf), np.uint32)
         # An object is loaded once per process: what its variables held at first, for every later launch.
         if self.path not in _INITIAL:
             _INITIAL[self.path] = [C.string_at(self.base + v.offset, v.size) for v in self.variables]
@@ -200,6 +180,8 @@ class BuiltKernel:
         """Arrays are buffers (changed in place), ctypes values are scalars."""
         emulator = runtime()
         emulator.optiml_emulator_reset()
+        allow = emulator._Z18optiml_allow_callsmPKjm
+        allow(C.c_size_t(self.base), C.c_void_p(self.starts.ctypes.data), C.c_uint64(len(self.starts)))
         for number, (variable, contents) in enumerate(zip(self.variables, self.initial, strict=True), 100):
             address = self.base + variable.offset
             if variable.writable:
@@ -238,37 +220,23 @@ class BuiltKernel:
         emulator.optiml_emulator_statistics(C.c_void_p(statistics.ctypes.data))
         text = array_of(emulator, "output", np.dtype("u1")).tobytes().decode()
         wanted = {int(p) for p in (*sites["pc"], *reports["pc"], *reports["pc2"])}
-        lines = self.lines(sorted(p for p in wanted if p > self.base))
+        lines: dict[int, int | None] = dict.fromkeys(wanted)
+        found = self.table.lines(p - self.base for p in wanted if 0 < p - self.base < 1 << 32)
+        lines.update({offset + self.base: line for offset, line in found.items()})
         faults = tuple(
             Seen(WHAT[r["what"]], lines.get(int(r["pc"])), lines.get(int(r["pc2"])), int(r["count"]), r)
             for r in reports
+            if not (r["what"] == 4 and r["detail"] == 1 and self.same_place(int(r["pc"]), int(r["pc2"])))
         )
         traffic = array_of(emulator, "traffic", TRAFFIC)
         return Outcome(STATUS[status], seconds, faults, sites, lines, statistics[0], traffic, text)
 
-    def lines(self, addresses: Sequence[int]) -> dict[int, int | None]:
-        if not addresses:
-            return {}
-        offsets = [hex(a - self.base - 1) for a in addresses]
-        command = ["addr2line", "-i", "-a", "-e", str(self.path), *offsets]
-        found: dict[int, int | None] = {}
-        remaining = iter(addresses)
-        current = 0
-        for row in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
-            if row.startswith("0x"):
-                current = next(remaining)
-                found[current] = None
-                continue
-            name, _, line = row.partition(":")
-            line = line.split()[0]
-            names = ("kernel.cu", self.path.stem + ".cpp")
-            if found[current] is None and Path(name).name in names and line.isdigit():
-                found[current] = int(line)
-        return found
+    def same_place(self, first: int, second: int) -> bool:
+        return self.table.same_place(first - self.base, second - self.base)
 
 
-class CompileError(Exception):
-    """The kernel of a test did not compile."""
+class NotBuiltError(Exception):
+    """The kernel of a test was refused or did not compile; the argument is the Failure."""
 
 
 def add(emulator: C.CDLL, address: int, size: int, buffer: int, space: int, flags: int) -> None:
@@ -282,7 +250,11 @@ def array_of(emulator: C.CDLL, name: str, dtype: np.dtype[Any]) -> Any:
     return np.frombuffer(C.string_at(pointer, count * dtype.itemsize), dtype) if count else np.zeros(0, dtype)
 
 
-def refusal(source: str, kernel: str, widened: bool = False) -> Failure:
-    prepared = prepare_source(source, "kernel.cu", kernel, (), widened)
-    assert isinstance(prepared, Failure), "accepted"
-    return prepared
+def refusal(source: str, kernel: str = "k", widened: bool = False) -> Failure:
+    """Why ``source`` cannot be built."""
+    try:
+        BuiltKernel(source, kernel, (), widened)
+    except NotBuiltError as error:
+        failure: Failure = error.args[0]
+        return failure
+    raise AssertionError("it was built")

@@ -23,6 +23,7 @@ class LineTable:
         self._confinement = Confinement(confinement.launcher, (*confinement.readable, str(path)))
         self._own_file = own_file
         self._lines: dict[int, int | None] = {}
+        self._places: dict[int, tuple[str, ...]] = {}
         self._lock = threading.Lock()
 
     def lines(self, offsets: Iterable[int]) -> dict[int, int | None]:
@@ -37,6 +38,15 @@ class LineTable:
             for start in range(0, len(unknown), _PER_CALL):
                 self._lines.update(self._ask(unknown[start : start + _PER_CALL]))
             return {offset: self._lines.get(offset) for offset in wanted}
+
+    def same_place(self, first: int, second: int) -> bool:
+        """Whether two return addresses come from one place in the source: one call that g++ has duplicated.
+
+        The places are compared with all the calls that were inlined around them.
+        """
+        self.lines((first, second))
+        with self._lock:
+            return bool(self._places.get(first)) and self._places.get(first) == self._places.get(second)
 
     def _ask(self, offsets: list[int]) -> dict[int, int | None]:
         tool = shutil.which("addr2line")
@@ -54,7 +64,10 @@ class LineTable:
                 current += 1
                 continue
             name, _, number = line.rpartition(":")
-            number = number.split(" ")[0]
+            number = number.split(" ")[0]  # without a discriminator, which tells copies of a line apart
+            if 0 <= current < len(offsets) and number.isdigit():
+                place = f"{os.path.basename(name)}:{number}"
+                self._places[offsets[current]] = (*self._places.get(offsets[current], ()), place)
             own = os.path.basename(name) == self._own_file and number.isdigit()
             if own and 0 <= current < len(offsets) and found[offsets[current]] is None:
                 found[offsets[current]] = int(number)

@@ -50,6 +50,7 @@ COMPILE_FLAGS: tuple[str, ...] = (
     "-fwrapv",
     # Multiply-add is fused only where the source says so.
     "-ffp-contract=off",
+    "-fno-math-errno",
     "-fno-exceptions",
     "-fno-threadsafe-statics",
     "-ftrivial-auto-var-init=pattern",

@@ -280,7 +280,11 @@ class EmulatorDevice:
             return lines.get(pc - base)
 
         accesses = accesses_of(reply, line_of, layout.numbers, _watches_reuse(options)) if options.counts else ()
-        faults = faults_of(reply, launch.grid, launch.block, line_of, layout.numbers)
+
+        def same_place(first: int, second: int) -> bool:
+            return loaded.lines.same_place(first - base, second - base)
+
+        faults = faults_of(reply, launch.grid, launch.block, line_of, layout.numbers, same_place)
         text = reply.text.decode("utf-8", "replace")
         return RunResult({}, faults, True, accesses, metrics_of(reply), reply.cpu_seconds, text)
 

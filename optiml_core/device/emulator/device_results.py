@@ -61,7 +61,11 @@ def _note(row: Any, what: int, text: str, buffer: str) -> str:
         limit = _LIMITS.get(int(row["size"]), "a launch limit")
         return f"{limit}: {int(row['address'])} asked for, {int(row['detail'])} allowed"
     if what == 8:
-        return f"{text} (mask 0x{int(row['address']) & 0xFFFFFFFF:08x})" if row["address"] else text
+        return f"{text} (mask 0x{int(row['detail']) & 0xFFFFFFFF:08x})"
+    if what == 9:
+        return f"{text} (lane {int(row['detail'])})"
+    if what == 16:
+        return f"{text} (index {int(row['detail'])})"
     return f"{text} (`{buffer}`)" if buffer else text
 
 
@@ -71,11 +75,17 @@ def faults_of(
     block: tuple[int, int, int],
     line_of: Callable[[int], int | None],
     names: Mapping[int, str],
+    same_place: Callable[[int, int], bool] = lambda first, second: False,
 ) -> tuple[Fault, ...]:
-    """The runtime's reports as faults, in the order in which they happened."""
+    """The runtime's reports as faults, in the order in which they happened.
+
+    ``same_place``: whether two code addresses are copies of one call, as g++ makes them of barriers.
+    """
     faults = []
     for row in reply.reports:
         what = int(row["what"])
+        if what == 4 and int(row["detail"]) == 1 and same_place(int(row["pc"]), int(row["pc2"])):
+            continue
         kind, text = _WHAT.get(what, ("sticky-error", f"unknown report {what}"))
         buffer = _buffer_name(int(row["buffer"]), names)
         other = line_of(int(row["pc2"])) if row["pc2"] else None
@@ -84,8 +94,6 @@ def faults_of(
             line = int(row["detail"]) or None
         if what == 16:
             line, other = (int(row["pc2"]) or line), None
-        if what == 8 and int(row["pc2"]) == 1:
-            other = None
         faults.append(
             Fault(
                 kind, line, _note(row, what, text, buffer), int(row["count"]), other, buffer,

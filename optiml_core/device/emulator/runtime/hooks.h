@@ -33,22 +33,32 @@ extern "C" void __tsan_func_exit() {}
 extern "C" void __tsan_vptr_update(void*, void*) {}
 extern "C" void __tsan_vptr_read(void*) {}
 
-// Copies and fills of run-time length: candidates are linked with --wrap, so that these are called.
-extern "C" void* __wrap_memcpy(void* to, const void* from, size_t n) {
-  if (E.current) { access_bytes((uintptr_t)from, n, OPTIML_LOAD, CALLER); access_bytes((uintptr_t)to, n, OPTIML_STORE, CALLER + 1); }
+// Copies and fills of any length: by the shim's memcpy, and (candidates are linked with --wrap) by g++'s own calls.
+static void* copy_bytes(void* to, const void* from, size_t n, uintptr_t pc) {
+  if (E.current) { access_bytes((uintptr_t)from, n, OPTIML_LOAD, pc); access_bytes((uintptr_t)to, n, OPTIML_STORE, pc + 1); }
   return memmove(to, from, n);
 }
-extern "C" void* __wrap_memmove(void* to, const void* from, size_t n) {
-  if (E.current) { access_bytes((uintptr_t)from, n, OPTIML_LOAD, CALLER); access_bytes((uintptr_t)to, n, OPTIML_STORE, CALLER + 1); }
-  return memmove(to, from, n);
-}
-extern "C" void* __wrap_memset(void* to, int value, size_t n) {
-  if (E.current) access_bytes((uintptr_t)to, n, OPTIML_STORE, CALLER);
+static void* fill_bytes(void* to, int value, size_t n, uintptr_t pc) {
+  if (E.current) access_bytes((uintptr_t)to, n, OPTIML_STORE, pc);
   return memset(to, value, n);
 }
-extern "C" int __wrap_memcmp(const void* a, const void* b, size_t n) {
-  if (E.current) { access_bytes((uintptr_t)a, n, OPTIML_LOAD, CALLER); access_bytes((uintptr_t)b, n, OPTIML_LOAD, CALLER + 1); }
+static int compare_bytes(const void* a, const void* b, size_t n, uintptr_t pc) {
+  if (E.current) { access_bytes((uintptr_t)a, n, OPTIML_LOAD, pc); access_bytes((uintptr_t)b, n, OPTIML_LOAD, pc + 1); }
   return memcmp(a, b, n);
+}
+#define BYTES(prefix)                                                                                            \
+  extern "C" void* prefix##memcpy(void* to, const void* from, size_t n) { return copy_bytes(to, from, n, CALLER); }  \
+  extern "C" void* prefix##memmove(void* to, const void* from, size_t n) { return copy_bytes(to, from, n, CALLER); } \
+  extern "C" void* prefix##memset(void* to, int v, size_t n) { return fill_bytes(to, v, n, CALLER); }                \
+  extern "C" int prefix##memcmp(const void* a, const void* b, size_t n) { return compare_bytes(a, b, n, CALLER); }
+BYTES(__wrap_) BYTES(optiml_device_)
+#undef BYTES
+
+// 0 global (or a module variable), 1 shared, 3 local: the kind of memory a generic pointer leads to.
+extern "C" int optiml_device_space_of(const void* p) {
+  if ((uintptr_t)p - E.stack_low < E.stack_bytes) return 3;
+  Range* r = find_range((uintptr_t)p, 1);
+  return r && r->space == OPTIML_SHARED;
 }
 
 // ---- atomics: hooked and carried out here -------------------------------------------------------------
@@ -70,13 +80,27 @@ extern "C" int __wrap_memcmp(const void* a, const void* b, size_t n) {
 #undef ATOMIC
 #undef COMPARE_AND_SWAP
 
-// Atomic loads and stores of cuda::atomic, which are strong but no read-modify-write.
-extern "C" void optiml_device_strong_access(void* p, uint32_t bytes, int store) {
-  int kind = store ? OPTIML_STORE : OPTIML_LOAD;
-  switch (bytes) {
-    case 1: access((uintptr_t)p, 1, kind, CALLER, true); break;
-    case 2: access((uintptr_t)p, 2, kind, CALLER, true); break;
-    case 4: access((uintptr_t)p, 4, kind, CALLER, true); break;
-    default: access((uintptr_t)p, 8, kind, CALLER, true); break;
-  }
+// The loads, stores and updates of cuda::atomic, of 4 or 8 bytes.
+static void strong(void* p, uint32_t bytes, int kind, uintptr_t pc) {
+  if (bytes == 4) access((uintptr_t)p, 4, kind, pc, true); else access((uintptr_t)p, 8, kind, pc, true);
+}
+extern "C" uint64_t optiml_device_strong_load(const void* p, uint32_t bytes) {
+  strong((void*)p, bytes, OPTIML_LOAD, CALLER);
+  return bytes == 4 ? *(const uint32_t*)p : *(const uint64_t*)p;
+}
+static void* updating;  // an update's second half stores only where its first half was let through
+extern "C" void optiml_device_update_end(void* p, uint32_t bytes, uint64_t v) {
+  if (p != updating) return;
+  updating = nullptr;
+  if (bytes == 4) *(uint32_t*)p = (uint32_t)v; else *(uint64_t*)p = v;
+}
+extern "C" void optiml_device_strong_store(void* p, uint32_t bytes, uint64_t v) {
+  strong(p, bytes, OPTIML_STORE, CALLER);
+  updating = p;
+  optiml_device_update_end(p, bytes, v);
+}
+extern "C" uint64_t optiml_device_update_begin(void* p, uint32_t bytes) {
+  strong(p, bytes, OPTIML_ATOMIC, CALLER);
+  updating = p;
+  return bytes == 4 ? *(const uint32_t*)p : *(const uint64_t*)p;
 }

@@ -1,5 +1,6 @@
 // runtime.cpp - the emulator's runtime, one translation unit: the worker's side of it. Built
 // without instrumentation.
+#include "maths.h"
 #include "matrix.h"
 
 static void forget_launch() {

@@ -4,7 +4,7 @@ struct optiml_bits { uint64_t low, high; };
 extern "C" optiml_bits optiml_device_collective(int kind, unsigned mask, optiml_bits value, int argument, int width);
 enum { OPTIML_SYNC, OPTIML_SHUFFLE, OPTIML_SHUFFLE_UP, OPTIML_SHUFFLE_DOWN, OPTIML_SHUFFLE_XOR, OPTIML_ANY, OPTIML_ALL,
        OPTIML_BALLOT, OPTIML_ACTIVE_MASK, OPTIML_REDUCE_ADD, OPTIML_REDUCE_MIN, OPTIML_REDUCE_MAX, OPTIML_REDUCE_AND,
-       OPTIML_REDUCE_OR, OPTIML_REDUCE_XOR, OPTIML_REDUCE_UMIN, OPTIML_REDUCE_UMAX, OPTIML_MATCH_ANY, OPTIML_MATCH_ALL };
+       OPTIML_REDUCE_OR, OPTIML_REDUCE_XOR, OPTIML_REDUCE_UMIN, OPTIML_REDUCE_UMAX, OPTIML_MATCH_ANY, OPTIML_MATCH_ALL, OPTIML_MATRIX };
 template <class T> OPTIML_INLINE optiml_bits optiml_pack(T v) {
   static_assert(sizeof(T) <= 16, "a warp collective moves at most 16 bytes");
   optiml_bits b{0, 0}; __builtin_memcpy(&b, &v, sizeof v); return b;

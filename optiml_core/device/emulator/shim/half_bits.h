@@ -26,7 +26,7 @@ OPTIML_CONST double optiml_round_to(double v, int mantissa, int least, double gr
   uint64_t unit = (uint64_t)(shift + 1023 + 52) << 52;
   double big; __builtin_memcpy(&big, &unit, 8);
   big *= 1.5;
-  volatile double sum = v + big;  // adding 1.5 * 2^(shift + 52) drops the bits below 2^shift
+  double sum = v + big;  // adding 1.5 * 2^(shift + 52) drops the bits below 2^shift
   double rounded = sum - big;
   if (rounded > greatest) return infinity;
   if (rounded < -greatest) return -infinity;

@@ -22,6 +22,18 @@ OPTIML_VECTOR(unsigned long long, ulonglong, 16, 16)
 OPTIML_VECTOR(float, float, 8, 16)
 OPTIML_VECTOR(double, double, 16, 16)
 #undef OPTIML_VECTOR
+// CUDA 13's names that say the alignment.
+#define OPTIML_ALIGNED_VECTOR(T, N)                                                              \
+  struct alignas(16) N##4_16a { T x, y, z, w; };                                                 \
+  struct alignas(32) N##4_32a { T x, y, z, w; };                                                 \
+  OPTIML_INLINE constexpr N##4_16a make_##N##4_16a(T x, T y, T z, T w) { return {x, y, z, w}; }  \
+  OPTIML_INLINE constexpr N##4_32a make_##N##4_32a(T x, T y, T z, T w) { return {x, y, z, w}; }
+OPTIML_ALIGNED_VECTOR(double, double)
+OPTIML_ALIGNED_VECTOR(long, long)
+OPTIML_ALIGNED_VECTOR(unsigned long, ulong)
+OPTIML_ALIGNED_VECTOR(long long, longlong)
+OPTIML_ALIGNED_VECTOR(unsigned long long, ulonglong)
+#undef OPTIML_ALIGNED_VECTOR
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
