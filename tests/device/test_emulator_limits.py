@@ -16,8 +16,8 @@ from optiml_core.device.emulator import EmulatorDevice, emulator_capabilities
 from optiml_core.device.emulator.build_cache import BuildCache
 from optiml_core.device.emulator.sandbox import SandboxStatus
 from optiml_core.device.protocol import Built, Contents, RunOptions, RunResult
-from optiml_core.records import Failure, Step, Variant
-from tests.device.hostile import KERNEL, ONE, hostile_object
+from optiml_core.records import BufferArgument, BufferContent, Failure, Launch, Step, Variant
+from tests.device.hostile import INT, KERNEL, ONE, hostile_object
 
 HUNGRY = tomllib.loads((Path(__file__).parent / "hungry_kernels.toml").read_text())
 
@@ -95,6 +95,23 @@ def test_doctor_says_what_works_here_and_what_would_bring_it_back(monkeypatch: p
     (missing,) = emulator_capabilities()
     assert not missing.available
     assert "g++" in missing.cure
+
+
+def test_idle_workers_do_not_pile_up() -> None:
+    n = 20 << 20
+    launch = Launch((1, 1, 1), (1, 1, 1), 0, (BufferArgument("x", INT, n, BufferContent("zeros")),))
+    contents = Contents({"x": np.zeros(n, "i4")})
+    with EmulatorDevice() as device:
+        processes = []
+        for number in range(9):
+            text = KERNEL.replace("= 1", f"= {number}")
+            built = device.build(Variant("k.cu", text.encode(), "k"))
+            assert isinstance(built, Built)
+            assert isinstance(device.run(built, launch, contents, RunOptions(checks=False)), RunResult)
+            processes.append(device._idle[-1][1].process)
+        alive = [process for process in processes if process.poll() is None]
+        assert 1 <= len(alive) <= 6, "80 MiB each, 512 MiB allowed"
+        assert alive == processes[-len(alive) :], "the newest stay"
 
 
 def test_close_ends_all_workers() -> None:

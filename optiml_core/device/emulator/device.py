@@ -41,6 +41,7 @@ from optiml_core.workload.contents import buffer_contents
 
 _DEFAULT_OPTIONS = RunOptions()
 _IDLE_WORKERS = 8
+_IDLE_BYTES = 512 << 20  # of their arenas together
 _OUTPUT_LIMIT = 64 << 10
 _STACK = 64 << 10  # STACK_BYTES of runtime/state.h
 _KEEP_PAYLOAD = 64 << 20
@@ -334,7 +335,7 @@ class EmulatorDevice:
                 surplus.append(worker)
             else:
                 self._idle.append((token, worker))
-                while len(self._idle) > _IDLE_WORKERS:
+                while len(self._idle) > _IDLE_WORKERS or sum(w.arena.size for _, w in self._idle) > _IDLE_BYTES:
                     surplus.append(self._idle.pop(0)[1])
         for old in surplus:
             old.close()
