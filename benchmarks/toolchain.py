@@ -1,6 +1,6 @@
 """Measures the toolchain: variants compiled a second, slices a second, what headers cost, tools, the store.
 
-    python benchmarks/toolchain.py [--seconds 5] > table.md
+    python benchmarks/toolchain.py [--seconds 5] [--rates] > table.md
 
 Needs the extra `cuda`. The kernels are ours; each variant differs in a constant, so that nothing is compiled twice.
 """
@@ -113,7 +113,9 @@ def milliseconds(action: Callable[[], object], repeats: int = 5) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--rates", action="store_true", help="only the variants compiled a second")
+    arguments = parser.parse_args()
+    seconds = arguments.seconds
     toolchain = discover()
     cores = len(os.sched_getaffinity(0))
     print(f"{platform.machine()}, {cores} cores, Python {platform.python_version()}, ", end="")
@@ -125,6 +127,8 @@ def main() -> None:
     for name, text in KERNELS.items():
         (one, _), (two, each) = variants_a_second(text, 1, seconds), variants_a_second(text, 2, seconds)
         print(f"| {name} | {one:.1f} | {two:.1f} | {1000 * each:.0f} |", flush=True)
+    if arguments.rates:
+        return
     print("\n| one thing | ms (median of 5) |\n|---|---:|")
     row("discover()", milliseconds(discover))
     unit = parse(SourceFile("file.cu", MATMUL.replace("VALUE", "1").encode()))

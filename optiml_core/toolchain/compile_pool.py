@@ -156,7 +156,8 @@ class CompilePool:
                 return self.compile_with_nvcc(request)
             return answer
         if answer.result != 0 or not answer.lowered:
-            failure = compile_failure(answer.log, program.messages, request.slice.dropped_includes)
+            cut = request.slice
+            failure = compile_failure(answer.log, program.messages, cut.dropped_includes, cut.cuda_headers)
             # NVRTC cannot read some of NVIDIA's own headers (thrust with its host side): nvcc can.
             if failure.line is None and program.is_heavy and self._toolchain.path("nvcc") is not None:
                 self._beyond_nvrtc.add(program.prelude)

@@ -100,16 +100,22 @@ def own_log(log: str, files: Mapping[str, str]) -> str:
 _UNDECLARED = re.compile(r"undefined|not declared|no member|not a (?:class|template|type)|expected|does not apply")
 
 
-def compile_failure(log: str, files: Mapping[str, str], missing: Collection[str]) -> Failure:
+def compile_failure(
+    log: str, files: Mapping[str, str], missing: Collection[str], included: Collection[str] = ()
+) -> Failure:
     """A Failure ``compile-error`` with the first errors about our own lines and the line of the first.
 
-    ``missing``: headers that were not found; they are named as the likely cause where an error is about an undefined
-    name.
+    ``missing``: headers that were left out because they were not found; they are named as the likely cause where an
+    error is about an undefined name. ``included``: NVIDIA's headers that the compiler was told to include.
     """
     messages = [message for message in own_messages(log, files) if message.severity == "error"]
     if not messages and (found := _NAME_MAP.search(log)):
         # NVRTC's own place for the text that names the instantiation, which is ours.
         return Failure("compile-error", f"the kernel cannot be instantiated like this: {found[1]}")
+    if not messages and (opened := _NOT_OPENED.search(log)) and (opened[1] or opened[2]) in included:
+        header = opened[1] or opened[2]
+        cure = "install the part of the CUDA toolkit that has it, or name its folder with -I"
+        return Failure("compile-error", f"the header {header}, which the kernel uses, was not found", cure=cure)
     if not messages:
         # An error in a header of the compiler's, or one without a line (ptxas): say that much and no more.
         reason = _reason_without_line(log)
@@ -129,6 +135,7 @@ def _about_missing(missing: Collection[str]) -> str:
 
 
 _NAME_MAP = re.compile(r"^(?:__nv_name_map|optiml_instantiation)\(\d+\): error: (.*)$", re.MULTILINE)
+_NOT_OPENED = re.compile(r'cannot open source file "([^"\n]+)"|fatal error: (\S+): No such file')
 _PTXAS = re.compile(r"ptxas (?:error|fatal)\s*: (.*)")
 _LIMIT = re.compile(r"(?:uses too much|too many|exceeds|too large|not supported|requires)[^\n]{0,200}")
 

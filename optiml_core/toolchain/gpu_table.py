@@ -126,8 +126,8 @@ _CC120 = evolve(_CC89, architecture="sm_120", int32_lanes=128)
 # generation takes the same cycles. H200 lab, random lines over 8 MiB and 2 GiB, the far half of L2 and address
 # translation included: 350 and 654.
 # L2 bytes a clock are the width of its slices, which no kernel reaches: where not published, scaled from A100's by the
-# number of slices (an estimate); T4 from the 1,270 GB/s that Jia et al. measured. H200 lab: 8.1 to 8.7 TB/s read from
-# 16 to 48 MiB, 0.80 to 0.86 of the width. DRAM, H200 lab: 4.5 TB/s read, 4.0 copied, of 4.8.
+# number of slices (an estimate); T4 from the 1,270 GB/s that Jia et al. measured. H200 lab: 7.9 to 8.8 TB/s read from
+# 16 to 48 MiB, 0.78 to 0.87 of the width. DRAM, H200 lab: 4.5 TB/s read, 4.0 copied, of 4.8.
 MODELS: tuple[GpuFacts, ...] = (
     # NVIDIA T4 data sheet (320 GB/s, 8.1 TFLOP/s, FP16 tensor 65, INT8 130, 16 GB); Turing whitepaper, appendix on
     # Tesla T4 (40 SMs, 1590 MHz boost, 4 MiB L2).

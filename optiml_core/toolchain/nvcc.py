@@ -29,7 +29,7 @@ def compile_with_nvcc(request: CompileRequest, toolchain: Toolchain) -> Compiled
     files["program.cu"] = f'{includes}#line 1 "{quoted_path(cut.path)}"\n{cut.text}\n{_use_of(request.name_expression)}'
     messages = {printed_path(path): path for path in (cut.path, *(header.path for header in cut.headers))}
     flags = [flag for flag in request.flags if not flag.startswith(("-I", "-isystem=", "-arch=", "-gencode="))]
-    return _compile(files, messages, request, flags, toolchain, cut.kernel, cut.dropped_includes, ())
+    return _compile(files, messages, request, flags, toolchain, cut.kernel, ())
 
 
 def compile_file_with_nvcc(
@@ -49,7 +49,7 @@ def compile_file_with_nvcc(
     readable = [str(project_root(folder)), *(flag[2:] for flag in flags if flag.startswith("-I"))]
     readable += [flag.removeprefix("-isystem=") for flag in request.flags if flag.startswith("-isystem=")]
     messages = {printed_path(source.path): source.path}
-    return _compile(files, messages, request, flags, toolchain, kernel, (), readable)
+    return _compile(files, messages, request, flags, toolchain, kernel, readable)
 
 
 def _use_of(expression: str) -> str:
@@ -64,7 +64,6 @@ def _compile(
     flags: Sequence[str],
     toolchain: Toolchain,
     kernel: str,
-    missing: Sequence[str],
     readable: Sequence[str],
 ) -> CompiledKernel | Failure:
     nvcc, host = toolchain.tool("nvcc"), toolchain.tool("g++")
@@ -103,7 +102,7 @@ def _compile(
         if isinstance(ran, Failure):
             return ran
         if ran.status != 0:
-            return _failure(ran, messages, missing)
+            return _failure(ran, messages, request)
         cubin = Path(folder, "program.cubin")
         if not cubin.is_file() or cubin.stat().st_size > _LARGEST_CUBIN:
             return Failure("crash", "nvcc left no machine code")
@@ -122,10 +121,10 @@ def _limits(limits: CompileLimits) -> ProcessLimits:
     return ProcessLimits(cpu_seconds=limits.cpu_seconds, seconds=2 * limits.seconds, memory=max(limits.memory, 8 << 30))
 
 
-def _failure(ran: ProcessResult, messages: Mapping[str, str], missing: Sequence[str]) -> Failure:
+def _failure(ran: ProcessResult, messages: Mapping[str, str], request: CompileRequest) -> Failure:
     if "Killed" in ran.output or "out of memory" in ran.output or "CPU time limit" in ran.output:
         return Failure("timeout", "compiling took too much time or memory and was stopped")
-    return compile_failure(ran.output, messages, missing)
+    return compile_failure(ran.output, messages, request.slice.dropped_includes, request.slice.cuda_headers)
 
 
 def _entry(entries: Mapping[str, ResourceUsage], kernel: str) -> tuple[str, ResourceUsage] | Failure:

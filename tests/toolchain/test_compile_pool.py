@@ -214,6 +214,20 @@ def test_a_missing_header_is_named_only_if_something_of_it_is_missed(compiled: C
     assert "helper_math.h" in failure.cure
 
 
+def test_a_header_of_nvidias_that_is_not_installed_is_named(compiled: Compile, toolchain: Toolchain) -> None:
+    if any((Path(folder) / "curand_kernel.h").exists() for folder in toolchain.include_folders):
+        pytest.skip("cuRAND is installed here")
+    text = "#include <curand_kernel.h>\n__global__ void k(float* x) { curandState s; *x = curand_uniform(&s); }"
+    failure = compiled(text)
+    assert isinstance(failure, Failure)
+    assert "curand_kernel.h" in failure.message
+    assert "-I" in failure.cure
+
+
+def test_what_nvcc_still_takes(compiled: Compile) -> None:
+    assert isinstance(compiled("__global__ void k(float* x) { register float a = x[0]; x[1] = a; }"), CompiledKernel)
+
+
 def test_flags_reach_the_compiler(compiled: Compile) -> None:
     text = "__global__ void k(float* x) { x[0] = N; }"
     assert isinstance(compiled(text), Failure)

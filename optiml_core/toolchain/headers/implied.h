@@ -27,6 +27,11 @@ typedef unsigned long ulong;
 typedef long ssize_t;
 #endif
 
+// nvcc still takes the storage class that C++17 removed; NVRTC does not.
+#if defined(__CUDACC_RTC__) && __cplusplus >= 201703L
+#define register
+#endif
+
 #ifndef RAND_MAX
 #define RAND_MAX 2147483647
 #define EXIT_SUCCESS 0
