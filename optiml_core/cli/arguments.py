@@ -77,6 +77,7 @@ def make_parser() -> Parser:
     optimize.add_argument("--evaluations", type=int, help="budget in evaluated variants")
     optimize.add_argument("--seed", type=int, default=0)
     optimize.add_argument("--rewrites-only", action="store_true", help="no language model, whatever is configured")
+    optimize.add_argument("--rewrite", action="append", default=[], metavar="NAME", help="try only this rewrite")
     optimize.add_argument("--allow", default="", help="comma-separated: fast-math, tf32, no-alias, aligned, nan")
     optimize.add_argument("--profile", choices=["all", "best", "none"], default="best")
     optimize.add_argument("--patch", metavar="OUT.diff", help="write the patch here")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import importlib.metadata
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -22,6 +24,7 @@ COMMANDS = ("doctor", "kernels", "profile", "verify", "optimize")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs ``optiml`` with ``arguments`` (default: the process's) and returns the exit status."""
+    die_with_parent()
     given, flags = split_flags(list(sys.argv[1:] if arguments is None else arguments))
     wants_json = "--json" in given
     try:
@@ -49,6 +52,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last fence: a person sees one message, the details go to a file
         _report(_internal(error), wants_json)
         return failure.MISSING
+
+
+def die_with_parent() -> None:
+    """A command started by the language server ends when the server does, however that ends (Linux)."""
+    parent = os.environ.get("OPTIML_DIE_WITH_PARENT")
+    if parent is None or not parent.isdigit() or sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != int(parent):
+        os._exit(failure.NEGATIVE)
 
 
 def _internal(error: Exception) -> Failure:

@@ -21,6 +21,7 @@ from optiml_core.cli.workload_file import read_workload_file
 from optiml_core.language_models.configuration import configured_models
 from optiml_core.records import Failure, Measurement, Variant
 from optiml_core.report.patch import apply_to_file, write_whole
+from optiml_core.rewrites import CATALOGUE
 from optiml_core.search import Budget, SearchProblem, SearchResult, optimize
 from optiml_core.search.freedoms import UnknownFreedom, parse_allow
 from optiml_core.search.run import OpenModel
@@ -95,7 +96,17 @@ def make_problem(arguments: argparse.Namespace, target: Target) -> SearchProblem
         profile=arguments.profile,
         root=repository_root(source.path),
         template_arguments=target.template_arguments,
+        rewrites=choose_rewrites(arguments.rewrite),
     )
+
+
+def choose_rewrites(names: list[str]) -> tuple[str, ...]:
+    """The rewrites that ``--rewrite`` names; raises for one that there is not."""
+    known = [rewrite.name for rewrite in CATALOGUE]
+    for name in names:
+        if name not in known:
+            raise bad_input(f"there is no rewrite called {name}", cure=f"rewrites: {', '.join(known)}")
+    return tuple(names)
 
 
 def make_budget(arguments: argparse.Namespace, device: str) -> Budget:

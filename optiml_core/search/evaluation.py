@@ -121,7 +121,9 @@ class Evaluator:
             return Outcome("failed", timing.message, 0.0, original, key, verdict, failure=timing, seconds=spent)
         spent.update(self._spent)
         findings = self._findings(timing.profile, self.unit, self.kernel, self.launch)
-        proposals = propose_rewrites(self._context(original, self.unit, self.kernel, self.launch, findings))
+        proposals = propose_rewrites(
+            self._context(original, self.unit, self.kernel, self.launch, findings), self.problem.rewrites
+        )
         return Outcome(
             "not-better",
             "the original",
@@ -280,7 +282,7 @@ class Evaluator:
             timing.profile,
             timing.roofline,
             findings,
-            propose_rewrites(self._context(variant, unit, kernel, launch, findings)),
+            propose_rewrites(self._context(variant, unit, kernel, launch, findings), self.problem.rewrites),
             judgement,
         )
 

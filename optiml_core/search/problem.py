@@ -37,6 +37,7 @@ class SearchProblem:
     other_files: Mapping[str, bytes] = field(factory=dict)
     root: str = ""
     template_arguments: tuple[str, ...] | None = None
+    rewrites: tuple[str, ...] = ()  # only these; empty means all
 
     def key(self) -> str:
         """A digest of everything that decides an evaluation's outcome; the store is keyed by it."""
@@ -52,6 +53,7 @@ class SearchProblem:
             self.seed,
             self.profile,
             list(self.template_arguments or ()),
+            list(self.rewrites),
             sorted((path, hashlib.sha256(data).hexdigest()) for path, data in self.other_files.items()),
         ]
         digest.update(json.dumps(facts).encode())

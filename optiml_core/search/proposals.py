@@ -59,10 +59,15 @@ def rewrite_context(
     )
 
 
-def propose_rewrites(context: RewriteContext) -> tuple[Proposal, ...]:
-    """All options of the catalogue as proposals, in a fixed order; refusals simply propose nothing."""
+def propose_rewrites(context: RewriteContext, only: tuple[str, ...] = ()) -> tuple[Proposal, ...]:
+    """All options of the catalogue as proposals, in a fixed order; refusals simply propose nothing.
+
+    ``only``: names of the rewrites to look at; empty means all.
+    """
     proposals = []
     for rewrite in CATALOGUE:
+        if only and rewrite.name not in only:
+            continue
         options = rewrite.options(context)
         if isinstance(options, Refusal):
             continue

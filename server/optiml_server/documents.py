@@ -1,0 +1,98 @@
+"""Open documents as the engine sees them: parsed once a version, and positions in the client's own units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import define, field, frozen
+from lsprotocol import types
+from pygls import uris
+from pygls.workspace import TextDocument
+
+from optiml_core.records import Kernel, SourceRange
+from optiml_core.source import SourceFile, TranslationUnit, parse
+
+# A larger file is left alone: parsing it at every keystroke would cost more than its lenses are worth.
+LARGEST = 8 << 20
+ENDINGS = frozenset({".cu", ".cuh"})
+
+
+@frozen
+class Parsed:
+    """A document's text at one version with its parse."""
+
+    version: int
+    data: bytes
+    unit: TranslationUnit
+
+
+@define
+class Documents:
+    """Parses by document version; the last parse seeds the next one."""
+
+    _parsed: dict[str, Parsed] = field(factory=dict)
+
+    def parsed(self, document: TextDocument) -> Parsed:
+        version = document.version if document.version is not None else -1
+        known = self._parsed.get(document.uri)
+        data = document.source.encode("utf-8", "surrogatepass")
+        if known is not None and known.version == version and known.data == data:
+            return known
+        source = SourceFile(path_of(document), data if len(data) <= LARGEST else b"")
+        unit = parse(source, known.unit if known is not None else None)
+        parsed = Parsed(version, data, unit)
+        self._parsed[document.uri] = parsed
+        return parsed
+
+    def forget(self, uri: str) -> None:
+        self._parsed.pop(uri, None)
+
+
+def path_of(document: TextDocument) -> str:
+    """The document's path in the file system; its URI's last part for a document that has none."""
+    return uris.to_fs_path(document.uri) or document.uri.rsplit("/", 1)[-1] or "untitled.cu"
+
+
+def is_cuda(document: TextDocument) -> bool:
+    """Whether the document is ours: CUDA by language or by ending."""
+    return document.language_id in ("cuda-cpp", "cuda") or Path(document.uri).suffix in ENDINGS
+
+
+def to_client(document: TextDocument, place: SourceRange) -> types.Range:
+    """An engine's range (code points, from 1) as the client counts."""
+    start = types.Position(place.start_line - 1, place.start_column - 1)
+    end = types.Position(place.end_line - 1, place.end_column - 1)
+    return document.position_codec.range_to_client_units(document.lines, types.Range(start, end))
+
+
+def line_to_client(document: TextDocument, line: int) -> types.Range:
+    """A whole line (from 1) without its indentation, as the client counts."""
+    lines = document.lines
+    if not 1 <= line <= len(lines):
+        return types.Range(types.Position(0, 0), types.Position(0, 0))
+    text = lines[line - 1].rstrip("\r\n")
+    start = len(text) - len(text.lstrip())
+    wanted = types.Range(types.Position(line - 1, start), types.Position(line - 1, max(len(text), start)))
+    return document.position_codec.range_to_client_units(lines, wanted)
+
+
+def kernel_around(parsed: Parsed, document: TextDocument, position: types.Position) -> Kernel | None:
+    """The kernel whose definition covers a client's position."""
+    line = position.line + 1
+    for kernel in parsed.unit.kernels:
+        if kernel.range.start_line <= line <= kernel.range.end_line:
+            return kernel
+    return None
+
+
+def find_kernel(parsed: Parsed, name: str) -> Kernel | None:
+    """By qualified name, else by the only plain name that fits."""
+    exact = parsed.unit.kernel(name)
+    if exact is not None:
+        return exact
+    named = [kernel for kernel in parsed.unit.kernels if kernel.name == name]
+    return named[0] if len(named) == 1 else None
+
+
+def kernel_text(parsed: Parsed, kernel: Kernel) -> bytes:
+    return parsed.data[kernel.range.start_byte : kernel.range.end_byte]

@@ -1,0 +1,97 @@
+"""Code actions under our own kind: nothing of ours runs on save or with "fix all"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lsprotocol import types
+from pygls.workspace import TextDocument
+
+from optiml_core.records import Kernel
+from optiml_core.workload import find_workload
+from optiml_server.documents import Parsed, kernel_around
+from optiml_server.findings import SOURCE
+from optiml_server.session import OptimlServer
+
+KIND = "refactor.rewrite.optiml"
+
+
+def _action(title: str, command: str, arguments: list[Any], **more: Any) -> types.CodeAction:
+    return types.CodeAction(
+        title=title, kind=more.pop("kind", KIND), command=types.Command(title, command, arguments=arguments), **more
+    )
+
+
+def quick_fixes(uri: str, diagnostics: list[types.Diagnostic]) -> list[types.CodeAction]:
+    """One per finding: tries exactly the rewrite that answers it, and offers only what passed."""
+    actions = []
+    for diagnostic in diagnostics:
+        data = diagnostic.data
+        if diagnostic.source != SOURCE or not isinstance(data, dict) or not data.get("rewrites"):
+            continue
+        rewrite = str(data["rewrites"][0])
+        actions.append(
+            _action(
+                f"Verify and apply {rewrite}",
+                "optiml.tryRewrite",
+                [uri, data.get("kernel"), rewrite],
+                kind=types.CodeActionKind.QuickFix,
+                diagnostics=[diagnostic],
+            )
+        )
+    return actions
+
+
+def kernel_actions(server: OptimlServer, uri: str, parsed: Parsed, kernel: Kernel) -> list[types.CodeAction]:
+    name = kernel.qualified
+    actions = [_action(f"Optimize kernel '{kernel.name}'", "optiml.optimize", [uri, name])]
+    if find_workload(parsed.unit, kernel).origin != "declared":
+        title = f"Declare the inferred workload of '{kernel.name}'"
+        actions.append(_action(title, "optiml.declareWorkload", [uri, name]))
+    if server.trusted:
+        title = f"Verify '{kernel.name}' against the last commit"
+        actions.append(_action(title, "optiml.verifyAgainstHead", [uri, name]))
+    return actions
+
+
+def comment_actions(document: TextDocument, line: int) -> list[types.CodeAction]:
+    """On a comment outside a kernel: make a kernel from it."""
+    lines = document.lines
+    if line >= len(lines) or not lines[line].lstrip().startswith(("//", "/*", "*")) or "optiml:" in lines[line]:
+        return []
+    return [_action("Synthesize kernel from this comment", "optiml.synthesize", [document.uri, line])]
+
+
+def register(server: OptimlServer) -> None:
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        types.CodeActionOptions(code_action_kinds=[KIND, types.CodeActionKind.QuickFix], resolve_provider=True),
+    )
+    def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
+        document = server.cuda_document(params.text_document.uri)
+        if document is None:
+            return []
+        parsed = server.documents.parsed(document)
+        kernel = kernel_around(parsed, document, params.range.start)
+        actions: list[types.CodeAction] = []
+        if server.trusted:
+            actions += quick_fixes(document.uri, list(params.context.diagnostics))
+            if kernel is not None:
+                actions += kernel_actions(server, document.uri, parsed, kernel)
+            else:
+                actions += comment_actions(document, params.range.start.line)
+        wanted = params.context.only
+        if wanted is None:
+            return actions
+        return [a for a in actions if any(_covers(kind, a.kind) for kind in wanted)]
+
+    @server.feature(types.CODE_ACTION_RESOLVE)
+    def resolve(action: types.CodeAction) -> types.CodeAction:
+        # VS Code resolves every action, also those that carry only a command.
+        return action
+
+
+def _covers(wanted: object, kind: object) -> bool:
+    """Whether a kind that a client asks for covers ours: kinds are hierarchies of dotted words."""
+    outer, inner = str(getattr(wanted, "value", wanted)), str(getattr(kind, "value", kind))
+    return outer == "" or inner == outer or inner.startswith(outer + ".")

@@ -1,0 +1,171 @@
+"""The commands: what a user starts. Errors of these are shown; results are offered, never applied unasked."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any
+
+from lsprotocol import types
+
+from optiml_core import __version__
+from optiml_core.workload import find_workload
+from optiml_server.documents import find_kernel, path_of
+from optiml_server.edits import apply_result, workspace_edit
+from optiml_server.features.candidate_content import candidate_uri
+from optiml_server.features.diagnostics import publish
+from optiml_server.job_progress import job_progress
+from optiml_server.jobs import Job
+from optiml_server.optimizing_job import JobFailure, optimize_kernel
+from optiml_server.profiling_job import profile_kernels
+from optiml_server.results import OptimizeResult
+from optiml_server.session import OptimlServer
+from optiml_server.verifying_job import verify_against_head
+
+APPLY, SHOW_REPORT = "Apply", "Show report"
+UNTRUSTED = "OptiML runs nothing in an untrusted workspace"
+
+
+def failed(server: OptimlServer, message: str) -> dict[str, Any]:
+    """Shows why a command the user ran did not work, and tells the client so."""
+    server.show(f"OptiML: {message}", types.MessageType.Error)
+    return {"status": "failed", "message": message}
+
+
+async def offer(server: OptimlServer, result: OptimizeResult) -> dict[str, Any]:
+    """Shows a result: by the client itself if it can, else by a question with Apply."""
+    document = server.cuda_document(result.uri)
+    path = path_of(document) if document is not None else ""
+    answer = {
+        "status": "better" if result.after is not None else "no-improvement",
+        "job": result.job,
+        "kernel": result.kernel,
+        "summary": result.summary(),
+        "candidate": candidate_uri(path, result.job) if result.after is not None else None,
+        "speedup": result.value.get("speedup"),
+    }
+    if server.client_shows_results:
+        return answer
+    if result.after is None:
+        server.show(f"OptiML: {result.summary()}")
+        return answer
+    chosen = await server.window_show_message_request_async(
+        types.ShowMessageRequestParams(
+            types.MessageType.Info, f"OptiML: {result.summary()}", [types.MessageActionItem(APPLY)]
+        )
+    )
+    if chosen is not None and chosen.title == APPLY:
+        problem = await apply_result(server, result)
+        if problem:
+            return {**failed(server, problem), "job": result.job}
+    return answer
+
+
+def register(server: OptimlServer) -> None:
+    async def search(uri: str, kernel: str, rewrites: tuple[str, ...]) -> dict[str, Any]:
+        if not server.trusted:
+            return failed(server, UNTRUSTED)
+        job = Job("optimize", uri, kernel)
+        title = f"Optimizing {kernel}" if not rewrites else f"Verifying {', '.join(rewrites)} on {kernel}"
+        async with server.jobs.running(job, server.settings.device), job_progress(server, job, title):
+            result = await optimize_kernel(server, uri, kernel, job, rewrites)
+        if isinstance(result, JobFailure):
+            if job.cancelled.is_set():
+                return {"status": "cancelled", "message": result.message}
+            return failed(server, result.message)
+        return await offer(server, result)
+
+    @server.command("optiml.optimize")
+    async def optimize(uri: str, kernel: str) -> dict[str, Any]:
+        return await search(uri, kernel, ())
+
+    @server.command("optiml.tryRewrite")
+    async def try_rewrite(uri: str, kernel: str, rewrite: str) -> dict[str, Any]:
+        return await search(uri, kernel, (rewrite,))
+
+    @server.command("optiml.profile")
+    async def profile(uri: str, kernel: str) -> dict[str, Any]:
+        if not server.trusted:
+            return failed(server, UNTRUSTED)
+        job = Job("profile", uri, kernel)
+        title = f"Profiling {kernel}"
+        async with server.jobs.running(job, server.settings.device), job_progress(server, job, title):
+            problem = await profile_kernels(server, uri, kernel, background=False, job=job)
+        publish(server, uri)
+        if problem and not job.cancelled.is_set():
+            return failed(server, problem)
+        return {"status": "cancelled" if job.cancelled.is_set() else "profiled"}
+
+    @server.command("optiml.verifyAgainstHead")
+    async def verify(uri: str, kernel: str) -> dict[str, Any]:
+        if not server.trusted:
+            return failed(server, UNTRUSTED)
+        job = Job("verify", uri, kernel)
+        title = f"Verifying {kernel} against the last commit"
+        async with server.jobs.running(job, server.settings.device), job_progress(server, job, title):
+            answer = await verify_against_head(server, uri, kernel, job)
+        if "error" in answer:
+            return failed(server, answer["error"])
+        server.show(f"OptiML: {answer['summary']}")
+        return answer
+
+    @server.command("optiml.applyResult")
+    async def apply(job: str) -> dict[str, Any]:
+        result = server.results.by_job.get(job)
+        if result is None:
+            return failed(server, "this result is not known any more")
+        problem = await apply_result(server, result)
+        return failed(server, problem) if problem else {"status": "applied"}
+
+    @server.command("optiml.showReport")
+    def show_report(uri: str, kernel: str) -> dict[str, Any]:
+        result = server.results.searches.get((uri, kernel))
+        if result is None or not result.report:
+            return {"status": "none", "message": f"{kernel} has not been optimized in this session"}
+        return {"status": "report", "html": result.report, "title": f"OptiML: {kernel}"}
+
+    @server.command("optiml.stopJob")
+    def stop_job() -> dict[str, Any]:
+        return {"status": "stopped", "jobs": server.jobs.stop()}
+
+    @server.command("optiml.declareWorkload")
+    async def declare_workload(uri: str, kernel: str) -> dict[str, Any]:
+        document = server.cuda_document(uri)
+        if document is None:
+            return failed(server, "the document is not open")
+        parsed = server.documents.parsed(document)
+        found = find_kernel(parsed, kernel)
+        if found is None:
+            return failed(server, f"no kernel {kernel} in this file")
+        workload = find_workload(parsed.unit, found)
+        lines = document.source.splitlines(keepends=True)
+        at = found.range.start_line - 1
+        indentation = lines[at][: len(lines[at]) - len(lines[at].lstrip())] if at < len(lines) else ""
+        ending = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+        declared = "".join(f"{indentation}{line}{ending}" for line in workload.text.splitlines())
+        after = "".join(lines[:at]) + declared + "".join(lines[at:])
+        edit = workspace_edit(server, document, after, "OptiML: declare the workload", f"inferred for {kernel}")
+        params = types.ApplyWorkspaceEditParams(edit=edit, label="OptiML: declare the workload")
+        answer = await server.workspace_apply_edit_async(params)
+        return {"status": "applied"} if answer.applied else failed(server, "the editor refused the edit")
+
+    @server.command("optiml.synthesize")
+    def synthesize(uri: str, line: int) -> dict[str, Any]:
+        return failed(server, f"no recipe or model for the comment in line {line + 1} yet")
+
+    @server.command("optiml.importReport")
+    def import_report(path: str) -> dict[str, Any]:
+        return failed(server, f"{path}: reading Nsight reports in the editor is not there yet; use `optiml profile`")
+
+    @server.command("optiml.debugInformation")
+    def debug_information() -> str:
+        return "\n".join(
+            [
+                f"OptiML {__version__}",
+                f"Python {sys.version.split()[0]} at {sys.executable}",
+                f"{platform.platform()}",
+                f"client: {server.client_name}",
+                f"settings: {server.settings}",
+                f"trusted: {server.trusted}; jobs: {server.jobs.running_count}",
+            ]
+        )
