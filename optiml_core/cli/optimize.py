@@ -22,9 +22,11 @@ from optiml_core.language_models.configuration import configured_models
 from optiml_core.records import Failure, Measurement, Variant
 from optiml_core.report.patch import apply_to_file, write_whole
 from optiml_core.rewrites import CATALOGUE
-from optiml_core.search import Budget, SearchProblem, SearchResult, optimize
+from optiml_core.search.budget import Budget
 from optiml_core.search.freedoms import UnknownFreedom, parse_allow
-from optiml_core.search.run import OpenModel
+from optiml_core.search.problem import SearchProblem
+from optiml_core.search.records import SearchResult
+from optiml_core.search.run import OpenModel, optimize
 from optiml_core.search.trajectory import repository_root
 from optiml_core.store import Store
 

@@ -11,7 +11,7 @@ from optiml_core.cli.output import results
 from optiml_core.cli.verdict_text import print_verdict
 from optiml_core.records import Measurement
 from optiml_core.report.numbers import time_text
-from optiml_core.search import SearchResult
+from optiml_core.search.records import SearchResult
 
 
 def speedup_text(measurement: Measurement) -> str:

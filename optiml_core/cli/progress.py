@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from optiml_core.cli.output import SCHEMA, messages, plain
-from optiml_core.search import SearchEvent
+from optiml_core.search.records import SearchEvent
 
 
 class ProgressLine:

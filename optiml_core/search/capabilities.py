@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from optiml_core.device.cuda.capabilities import gpu_capabilities
 from optiml_core.device.emulator import emulator_capabilities
 from optiml_core.language_models.configuration import model_capabilities
 from optiml_core.records import Capability
@@ -20,5 +21,6 @@ def all_capabilities() -> tuple[Capability, ...]:
         detail = f"{tool.version or ''} {tool.path}".strip() if tool.path is not None else tool.reason
         found.append(Capability(name, tool.path is not None, detail, "" if tool.path is not None else tool.cure))
     found += emulator_capabilities()
+    found += gpu_capabilities()
     found += model_capabilities()
     return tuple(found)

@@ -37,9 +37,9 @@ from optiml_core.search.problem import EvaluationTask, SearchProblem
 from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
 from optiml_core.search.records import Outcome, OutcomeState, Proposal
 from optiml_core.search.reward import FAILED, REFUSED, reward
-from optiml_core.search.source_evidence import source_digest
 from optiml_core.search.timing import FINAL_PLAN, SEARCH_PLAN, GpuTimer, Timing, predicted_timing
 from optiml_core.source import SourceFile, TranslationUnit, parse
+from optiml_core.source.digest import source_digest
 from optiml_core.store import Store
 from optiml_core.toolchain import CompilePool, discover, gpu_facts
 from optiml_core.verification import Verifier

@@ -23,9 +23,9 @@ from optiml_core.language_models.reading import ReadAnswer, read_proposal
 from optiml_core.records import Failure
 from optiml_core.rewrites import CATALOGUE
 from optiml_core.search.records import VERIFIED_STATES, Proposal
-from optiml_core.search.source_evidence import source_digest
 from optiml_core.search.tree import Node, SearchTree
 from optiml_core.source import SourceFile, parse
+from optiml_core.source.digest import source_digest
 
 MODEL_PRIOR = 1.0
 NAMED_REWRITE_FACTOR = 2.0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 
-_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+from optiml_core.source.digest import without_comments
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _STATE = re.compile(
@@ -43,11 +43,6 @@ APPROXIMATE_WORDS = frozenset(
 )
 
 
-def without_comments(source: str) -> str:
-    """The source with comments and strings blanked: what a variant says is no evidence, what it does is."""
-    return _COMMENT_OR_STRING.sub(" ", source)
-
-
 def words(source: str) -> frozenset[str]:
     return frozenset(_WORD.findall(without_comments(source)))
 
@@ -72,12 +67,3 @@ def added_numbers(original: str, variant: str) -> frozenset[int]:
     """Whole numbers that the variant writes out and the original does not."""
     before = set(_NUMBER.findall(without_comments(original)))
     return frozenset(int(text) for text in _NUMBER.findall(without_comments(variant)) if text not in before)
-
-
-def source_digest(data: bytes) -> str:
-    """The same for sources that differ in comments and white space alone: such variants share one evaluation."""
-    text = without_comments(data.decode("utf-8", "surrogateescape"))
-    # A preprocessor line ends with its line; elsewhere a line break is white space like any other.
-    lines = [f"\n{line.strip()}\n" if line.lstrip().startswith("#") else f" {line} " for line in text.splitlines()]
-    tokens = re.sub(r"[ \t]+", " ", "".join(lines))
-    return hashlib.sha256(tokens.encode("utf-8", "surrogateescape")).hexdigest()

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from optiml_core.search.source_evidence import source_digest
+from optiml_core.source.digest import source_digest
 
 
 @frozen

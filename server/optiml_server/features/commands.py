@@ -9,7 +9,10 @@ from typing import Any
 from lsprotocol import types
 
 from optiml_core import __version__
+from optiml_core.records import Failure
+from optiml_core.source import apply_edits
 from optiml_core.workload import find_workload
+from optiml_core.workload.declaring import declare_edit
 from optiml_server.documents import find_kernel, path_of
 from optiml_server.edits import apply_result, workspace_edit
 from optiml_server.features.candidate_content import candidate_uri
@@ -137,13 +140,13 @@ def register(server: OptimlServer) -> None:
         found = find_kernel(parsed, kernel)
         if found is None:
             return failed(server, f"no kernel {kernel} in this file")
-        workload = find_workload(parsed.unit, found)
-        lines = document.source.splitlines(keepends=True)
-        at = found.range.start_line - 1
-        indentation = lines[at][: len(lines[at]) - len(lines[at].lstrip())] if at < len(lines) else ""
-        ending = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
-        declared = "".join(f"{indentation}{line}{ending}" for line in workload.text.splitlines())
-        after = "".join(lines[:at]) + declared + "".join(lines[at:])
+        declared = declare_edit(parsed.unit, find_workload(parsed.unit, found))
+        if isinstance(declared, Failure):
+            return failed(server, declared.message)
+        data = apply_edits(parsed.data, [declared])
+        if isinstance(data, Failure):
+            return failed(server, data.message)
+        after = data.decode("utf-8", "surrogatepass")
         edit = workspace_edit(server, document, after, "OptiML: declare the workload", f"inferred for {kernel}")
         params = types.ApplyWorkspaceEditParams(edit=edit, label="OptiML: declare the workload")
         answer = await server.workspace_apply_edit_async(params)
