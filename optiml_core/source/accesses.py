@@ -136,6 +136,9 @@ class _Reader:
 
     def _subscript(self, node: Node, role: str, depth: int) -> None:
         base, indices = subscripts(node)
+        if not indices:  # ``x[i, j]`` or ``x[]``: an object's own operator
+            self._children(node, "load", depth)
+            return
         for index in indices:
             self.visit(index, "load", depth + 1)
         if base.type not in ("identifier", "qualified_identifier"):

@@ -19,7 +19,7 @@ from optiml_core.records import Kernel, LaunchSite, Parameter, SourceRange
 from optiml_core.source.blanking import Blanked, blanked_range
 from optiml_core.source.function_ranges import function_ranges, range_around
 from optiml_core.source.grammar import cuda_language, point_of
-from optiml_core.source.instantiations import instantiations_of
+from optiml_core.source.instantiations import with_instantiations
 from optiml_core.source.kernel_reading import kernel_node
 from optiml_core.source.launch_sites import read_launch_sites
 from optiml_core.source.lexical import (
@@ -268,10 +268,8 @@ def _kernels(
             node = kernel_node(unit.tree, tokens, unit.blanked, unit.scan)
             unit.nodes[tokens.start] = node
             moved = evolve(moved, has_syntax_error=node is None or node.has_error)
-        if launches_changed and kernel.template_parameters:
-            moved = evolve(moved, instantiations=instantiations_of(moved, unit.blanked, sites))
         found.append(moved)
-    return tuple(found)
+    return with_instantiations(found, unit.blanked, sites) if launches_changed else tuple(found)
 
 
 def _sites(unit: TranslationUnit, previous: TranslationUnit, window: Window) -> tuple[LaunchSite, ...]:

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from optiml_core.records import LaunchSite, SourceRange
 from optiml_core.source.declarations import squeeze
 from optiml_core.source.function_ranges import function_ranges, range_around
-from optiml_core.source.lexical import LexicalScan, split_at_commas
+from optiml_core.source.lexical import LexicalScan, name_before, split_at_commas
 from optiml_core.source.source_file import SourceFile
 
 Functions = Sequence[tuple[int, int]]
 _CHEVRONS = re.compile(rb"<<<")
-_LAUNCHED_NAME = re.compile(rb"((?:[A-Za-z_]\w*\s*::\s*|::\s*)*[A-Za-z_]\w*)\s*\Z")
 _API = re.compile(rb"cudaLaunch(?:Cooperative)?Kernel\s*(?:<[^;{}()]*>\s*)?\(")
 _CAST = re.compile(
     r"\(\s*(?:const\s+)?void\s*\*\s*\)"
@@ -171,9 +170,9 @@ def _head(skeleton: bytes, plain: bytes, at: int) -> tuple[int, str, tuple[str, 
         parts = split_at_commas(skeleton, opening + 1, end - 1)
         template_arguments = tuple(_text(plain, part) for part in parts)
         end = opening
-    match = _LAUNCHED_NAME.search(skeleton, max(0, end - 512), end)
-    if match is not None:
-        return match.start(1), squeeze(match[1].decode("utf-8", "replace")).replace(" ", ""), template_arguments
+    name = name_before(skeleton, end)
+    if name is not None:
+        return name[0], _text(skeleton, name).replace(" ", ""), template_arguments
     # A function pointer or a macro call: ``(*kernel)<<<...>>>``, ``kernels[i]<<<...>>>``, ``NAME(x)<<<...>>>``.
     start = _start_of_expression(skeleton, end)
     return (start, _text(plain, (start, end)), template_arguments) if start < end else None

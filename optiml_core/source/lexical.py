@@ -283,34 +283,61 @@ def split_at_commas(skeleton: bytes, start: int, end: int, *, declarations: bool
     parts: list[tuple[int, int]] = []
     depth = 0
     part = start
-    at = start
-    while at < end:
-        byte = skeleton[at]
-        if byte in b"([{":
+    behind = start  # where the angle brackets that were recognised end
+    for match in _LIST_SIGN.finditer(skeleton, start, end):
+        at, sign = match.start(), match[0]
+        if at < behind:
+            continue
+        if sign in b"([{":
             depth += 1
-        elif byte in b")]}":
+        elif sign in b")]}":
             depth -= 1
-        elif byte == 0x3C and (declarations or not skeleton[at - 1 : at].isspace()):
+        elif sign == b",":
+            if depth == 0:
+                parts.append((part, at))
+                part = at + 1
+        elif depth == 0 and (declarations or not skeleton[at - 1 : at].isspace()):
             closing = _closing_angle(skeleton, at, end)
-            if closing is not None:
-                at = closing
-        elif byte == 0x2C and depth == 0:
-            parts.append((part, at))
-            part = at + 1
-        at += 1
-    if skeleton[part:end].strip() or parts:
+            behind = closing + 1 if closing is not None else behind
+    if parts or skeleton[part:end].strip():
         parts.append((part, end))
     return parts
 
 
-_BEFORE_ANGLE = re.compile(rb"[A-Za-z_]\w*\s*\Z")
+_LIST_SIGN = re.compile(rb"[(){}\[\],<]")
+_IDENTIFIER_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+
+
+def name_before(skeleton: bytes, end: int) -> tuple[int, int] | None:
+    """Start and end of the name, with its ``::``, that stands right before ``end`` (white space apart)."""
+    while end > 0 and skeleton[end - 1 : end].isspace():
+        end -= 1
+    start = end
+    while True:
+        at = start
+        while at > 0 and skeleton[at - 1] in _IDENTIFIER_BYTES:
+            at -= 1
+        if at == start or skeleton[at] in b"0123456789":
+            break
+        start = at
+        while at > 0 and skeleton[at - 1 : at].isspace():
+            at -= 1
+        if skeleton[at - 2 : at] != b"::":
+            break
+        start = at = at - 2
+        while at > 0 and skeleton[at - 1 : at].isspace():
+            at -= 1
+        if at == 0 or skeleton[at - 1] not in _IDENTIFIER_BYTES:
+            break  # a leading ``::``
+        start = at
+    return (start, end) if start < end else None
+
+
 _TEMPLATE_ARGUMENTS = re.compile(rb"[\w\s:,*&<>()\[\].+\-/%\"=!|]*")
 
 
 def _closing_angle(skeleton: bytes, opening: int, end: int) -> int | None:
-    if not _BEFORE_ANGLE.search(skeleton, max(0, opening - 64), opening) or skeleton[opening : opening + 2] == b"<=":
-        return None
-    if skeleton[opening : opening + 2] == b"<<":
+    if skeleton[opening + 1 : opening + 2] in (b"=", b"<") or name_before(skeleton, opening) is None:
         return None
     depth = 0
     parens = 0

@@ -37,7 +37,7 @@ def end_macro_statements(data: bytes, skeleton: bytes, macros: tuple[MacroText, 
             name = match[0]
             _types_among_arguments(skeleton, opening.end() - 1, repairs)
             _statement(data, skeleton, match.start(), opening.end() - 1, name, own[name], repairs, ended)
-    statements = frozenset(m.name for m in macros if m.parameters is None and m.body.endswith((";", "}")))
+    statements = _statement_macros(macros)
     if statements:
         for match in words_pattern(statements).finditer(skeleton):
             place = _room_for_semicolon(data, match.end())
@@ -45,6 +45,21 @@ def end_macro_statements(data: bytes, skeleton: bytes, macros: tuple[MacroText, 
             ends = following is None or following[1] is not None or following[2] in (b"}", b"*", b"+", b"-")
             if whole_word(skeleton, match.start()) and place is not None and ends and following is not None:
                 repairs.put(place, b";")
+
+
+def _statement_macros(macros: tuple[MacroText, ...]) -> frozenset[str]:
+    """Object-like macros that stand for whole statements: their bodies end in ``;``, ``}`` or such a macro."""
+    found: set[str] = set()
+    bodies = [(m.name, m.body) for m in macros if m.parameters is None and m.body]
+    while True:
+        more = {
+            name
+            for name, body in bodies
+            if name not in found and (body.endswith((";", "}")) or body.split()[-1] in found)
+        }
+        if not more:
+            return frozenset(found)
+        found |= more
 
 
 class _Ended:

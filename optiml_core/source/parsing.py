@@ -8,7 +8,7 @@ from tree_sitter import Parser
 from optiml_core.source.blanking import blanked
 from optiml_core.source.grammar import cuda_language
 from optiml_core.source.incremental import parse_again
-from optiml_core.source.instantiations import instantiations_of
+from optiml_core.source.instantiations import with_instantiations
 from optiml_core.source.kernel_reading import kernel_node, read_kernel
 from optiml_core.source.launch_sites import read_launch_sites
 from optiml_core.source.lexical import scan, without_comments
@@ -42,7 +42,4 @@ def parse(source: SourceFile, previous: TranslationUnit | None = None) -> Transl
         unit.nodes[found.start] = node
         kernels.append(read_kernel(source, plain, repaired, aliases, found, node, spaces))
     sites = read_launch_sites(source, lexical, repaired.skeleton, plain, 0, len(plain))
-    instantiated = tuple(
-        evolve(k, instantiations=instantiations_of(k, repaired, sites)) if k.template_parameters else k for k in kernels
-    )
-    return evolve(unit, kernels=instantiated, launch_sites=sites)
+    return evolve(unit, kernels=with_instantiations(kernels, repaired, sites), launch_sites=sites)

@@ -204,3 +204,7 @@ def test_a_form_evaluates_to_what_c_computes(expression: str, values: tuple[int,
     # Masks and shifts of negative values are no remainders and quotients: indices are taken not to be negative.
     if wanted is not None and not ("-" in expression and ("&" in expression or ">>" in expression)):
         assert form.evaluate(known) == wanted
+
+
+def test_an_index_with_a_comma_is_no_array() -> None:
+    assert kernel_accesses("view[n, m] = a[1]; view[] = 2;")[0].array == "a"
