@@ -5,6 +5,7 @@ from optiml_core.source.affine_form import AffineForm
 from optiml_core.source.builtin_types import element_type_of
 from optiml_core.source.calls import Barrier, FunctionCall, barriers, calls_in
 from optiml_core.source.edits import apply_edits, unified_diff, unified_diff_bytes
+from optiml_core.source.included_files import UnitWithIncludes, parse_with_includes
 from optiml_core.source.kernel_contents import (
     KernelArray,
     arrays_in,
@@ -14,6 +15,7 @@ from optiml_core.source.kernel_contents import (
 )
 from optiml_core.source.loops import Loop, loops
 from optiml_core.source.macro_calls import MacroUse, check_edits, enclosing_macro_call, macro_calls
+from optiml_core.source.normalised import normalised_source
 from optiml_core.source.parsing import parse
 from optiml_core.source.polynomials import Polynomial
 from optiml_core.source.source_file import SourceFile
@@ -46,6 +48,7 @@ __all__ = [
     "StructMember",
     "TranslationUnit",
     "TypeAlias",
+    "UnitWithIncludes",
     "accesses",
     "apply_edits",
     "arrays_in",
@@ -58,7 +61,9 @@ __all__ = [
     "integer_constants",
     "loops",
     "macro_calls",
+    "normalised_source",
     "parse",
+    "parse_with_includes",
     "shared_arrays",
     "unified_diff",
     "unified_diff_bytes",
