@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
-import shutil
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -20,10 +19,12 @@ from typing import Any
 from attrs import frozen
 
 from optiml_core.records import Failure
+from optiml_core.toolchain.scratch import make_scratch, remove_abandoned, remove_scratch
 
 _SERVER = Path(__file__).parent / "children" / "compile_server.py"
 _LARGEST_MESSAGE = 256 << 20
 _START_SECONDS = 60.0
+_SCRATCH = "optiml-compile-"
 
 
 @frozen
@@ -41,10 +42,15 @@ class Answer:
 class CompileConnection:
     """One compile server. Made by ``connect``; dead once ``ended`` is set, and then to be replaced."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, scratch: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, scratch: str, lock: int) -> None:
+        """``lock``: the descriptor that ``make_scratch`` gave for the folder ``scratch``."""
         self._process = process
         self._control = control
         self.scratch = scratch
+        self._scratch_lock: int | None = lock
+        self._owner = os.getpid()
+        # A process that ends without closing its pool still tidies up.
+        atexit.register(self.close)
         self.version = ""
         self.confined = False
         self.ended = threading.Event()
@@ -69,7 +75,9 @@ class CompileConnection:
         return future
 
     def close(self) -> None:
-        """Ends the server and its children. Safe to call twice."""
+        """Ends the server and its children, and removes their folder. Safe to call twice and after a fork."""
+        if self._owner != os.getpid():
+            return
         with contextlib.suppress(OSError):  # It may be closed already.
             self._control.shutdown(socket.SHUT_RDWR)
         try:
@@ -77,8 +85,7 @@ class CompileConnection:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self.ended.set()
-        self._fail_all()
+        self._tidy()
 
     def serve(self) -> None:
         """Receives answers until the server ends. Runs in the thread that started the server."""
@@ -92,13 +99,20 @@ class CompileConnection:
         except (OSError, ValueError, KeyError, TypeError):
             pass  # A broken message means a broken server: it is ended below, and every waiter told.
         finally:
-            self.ended.set()
-            self._fail_all()
             self._control.close()
             if self._process.poll() is None:
                 self._process.kill()
             self._process.wait()
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            self._tidy()
+
+    def _tidy(self) -> None:
+        self.ended.set()
+        self._fail_all()
+        with self._lock:
+            lock, self._scratch_lock = self._scratch_lock, None
+        if lock is not None:
+            remove_scratch(self.scratch, lock)
+            atexit.unregister(self.close)
 
     def _fail_all(self) -> None:
         with self._lock:
@@ -120,7 +134,8 @@ def connect(nvrtc: str, builtins: str | None, read: Sequence[str]) -> CompileCon
 
 
 def _run(nvrtc: str, builtins: str | None, read: Sequence[str], started: Future[CompileConnection | Failure]) -> None:
-    scratch = tempfile.mkdtemp(prefix="optiml-compile-")
+    remove_abandoned(_SCRATCH)
+    scratch, lock = make_scratch(_SCRATCH)
     connection: CompileConnection | None = None
     ours, theirs = socket.socketpair()
     try:
@@ -143,7 +158,7 @@ def _run(nvrtc: str, builtins: str | None, read: Sequence[str], started: Future[
             close_fds=True,
         )
         theirs.close()
-        connection = CompileConnection(process, ours, scratch)
+        connection = CompileConnection(process, ours, scratch, lock)
         ours.settimeout(_START_SECONDS)
         first = _receive(ours)
         ours.settimeout(None)
@@ -151,7 +166,7 @@ def _run(nvrtc: str, builtins: str | None, read: Sequence[str], started: Future[
         started.set_result(Failure("crash", f"the compile server did not start: {error}"))
         ours.close()
         if connection is None:
-            shutil.rmtree(scratch, ignore_errors=True)
+            remove_scratch(scratch, lock)
         else:
             connection.serve()
         return

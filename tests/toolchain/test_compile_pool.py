@@ -464,3 +464,17 @@ def test_limits_are_part_of_the_request() -> None:
     request = request_for(SAXPY, limits=CompileLimits(cpu_seconds=1))
     assert not isinstance(request, Failure)
     assert request.limits.cpu_seconds == 1
+
+
+def test_a_process_that_does_not_close_its_pool_tidies_up(tmp_path: Path) -> None:
+    code = (
+        "from optiml_core.toolchain import CompilePool, discover\n"
+        "from tests.toolchain.conftest import request_for\n"
+        "pool = CompilePool(discover(), 1)\n"
+        "print(type(pool.compile(request_for('__global__ void k() {}'))).__name__)\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert ran.stdout == "CompiledKernel\n"
+    assert ran.returncode == 0
+    assert list(tmp_path.iterdir()) == []
