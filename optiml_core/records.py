@@ -272,6 +272,8 @@ class Variant:
     launch_change: LaunchChange = LaunchChange()
     steps: tuple[Step, ...] = ()
     not_checked: tuple[str, ...] = ()
+    # Other files of the workspace whose launches of the kernel the steps changed: path and whole new bytes.
+    companions: tuple[tuple[str, bytes], ...] = ()
 
 
 # ------------------------------------------------------------------------------ verification

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,6 +24,7 @@ from optiml_core.records import Failure, Measurement, Variant
 from optiml_core.report.patch import apply_to_file, write_whole
 from optiml_core.rewrites import CATALOGUE
 from optiml_core.search.budget import Budget
+from optiml_core.search.callers import files_that_launch
 from optiml_core.search.freedoms import UnknownFreedom, parse_allow
 from optiml_core.search.problem import SearchProblem
 from optiml_core.search.records import SearchResult
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if isinstance(result, Failure):
         raise CommandFailure(result)
-    written = _write_outputs(arguments, target, result)
+    written = _write_outputs(arguments, target, result, problem.other_files)
     if arguments.json:
         print_json(result_json(result))
     else:
@@ -96,6 +98,7 @@ def make_problem(arguments: argparse.Namespace, target: Target) -> SearchProblem
         allow=allow,
         seed=arguments.seed,
         profile=arguments.profile,
+        other_files=files_that_launch(target.kernel, source.path, repository_root(source.path)),
         root=repository_root(source.path),
         template_arguments=target.template_arguments,
         rewrites=choose_rewrites(arguments.rewrite),
@@ -159,7 +162,9 @@ def _check_writable(output: str | None) -> None:
         raise bad_input("is a folder", file=output)
 
 
-def _write_outputs(arguments: argparse.Namespace, target: Target, result: SearchResult) -> list[str]:
+def _write_outputs(
+    arguments: argparse.Namespace, target: Target, result: SearchResult, other_files: Mapping[str, bytes]
+) -> list[str]:
     written: list[str] = []
     if arguments.patch and result.patch:
         _raise_if_failed(write_whole(Path(arguments.patch), result.patch.encode("utf-8", "surrogateescape")))
@@ -173,6 +178,9 @@ def _write_outputs(arguments: argparse.Namespace, target: Target, result: Search
         source = target.unit.source
         _raise_if_failed(apply_to_file(target.path, source.data, result.best.variant.data))
         written.append(str(target.path))
+        for path, data in result.best.variant.companions:
+            _raise_if_failed(apply_to_file(Path(path), other_files[path], data))
+            written.append(path)
     return written
 
 

@@ -33,7 +33,7 @@ from optiml_core.search.devices import open_device
 from optiml_core.search.guardrails import is_better, regression
 from optiml_core.search.joint_verdict import JointVerifier
 from optiml_core.search.judge import Evidence, RuleJudge
-from optiml_core.search.problem import EvaluationTask, SearchProblem
+from optiml_core.search.problem import EvaluationTask, SearchProblem, workload_of
 from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
 from optiml_core.search.records import Outcome, OutcomeState, Proposal
 from optiml_core.search.reward import FAILED, REFUSED, reward
@@ -43,7 +43,7 @@ from optiml_core.source.digest import source_digest
 from optiml_core.store import Store
 from optiml_core.toolchain import CompilePool, discover, gpu_facts
 from optiml_core.verification import Verifier
-from optiml_core.workload import Workload, find_workload, resolve_launch
+from optiml_core.workload import Workload, resolve_launch
 
 
 class ProblemError(Exception):
@@ -65,7 +65,7 @@ class Evaluator:
             raise ProblemError(gpu)
         self.gpu = gpu
         self.unit, self.kernel = self._parse(problem.original)
-        self.workload: Workload = find_workload(self.unit, self.kernel, problem.toml)
+        self.workload: Workload = workload_of(problem, self.unit, self.kernel)
         if problem.template_arguments is not None:
             self.workload = evolve(self.workload, template_arguments=problem.template_arguments)
         self.emulator = EmulatorDevice()
@@ -224,7 +224,8 @@ class Evaluator:
     def _apply(self, variant: Variant, proposal: Proposal) -> Variant | Outcome:
         unit, kernel = self._parse(variant)
         launch = self._launch(variant.launch_change)
-        applied = apply_proposal(variant, proposal, self._context(variant, unit, kernel, launch, ()))
+        context = self._context(variant, unit, kernel, launch, ())
+        applied = apply_proposal(variant, proposal, context, self.problem.other_files)
         if isinstance(applied, Failure):
             step = Step(proposal.name, dict(proposal.parameters), proposal.rationale, proposal.proposer)
             refused = evolve(variant, steps=(*variant.steps, step))

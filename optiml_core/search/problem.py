@@ -9,9 +9,11 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from optiml_core.records import Variant
+from optiml_core.records import Kernel, Variant
 from optiml_core.search.program_digest import program_digest
 from optiml_core.search.records import Proposal
+from optiml_core.source import TranslationUnit
+from optiml_core.workload import Workload, find_workload
 
 ProfileMode = Literal["all", "best", "none"]
 
@@ -58,6 +60,11 @@ class SearchProblem:
         ]
         digest.update(json.dumps(facts).encode())
         return digest.hexdigest()
+
+
+def workload_of(problem: SearchProblem, unit: TranslationUnit, kernel: Kernel) -> Workload:
+    """The workload of the problem's kernel: declared, else inferred from its file and the files around it."""
+    return find_workload(unit, kernel, problem.toml)
 
 
 @frozen

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from optiml_core.records import Failure, Finding, Kernel, Launch, Step, Variant
+from optiml_core.records import Edit, Failure, Finding, Kernel, Launch, Step, Variant
 from optiml_core.rewrites import CATALOGUE, Option, OutsideLaunch, Refusal, Rewrite, RewriteContext
 from optiml_core.search.records import Proposal
 from optiml_core.source import SourceFile, TranslationUnit, apply_edits, parse
@@ -51,8 +51,9 @@ def rewrite_context(
 ) -> RewriteContext:
     """What a rewrite is given. ``other_files`` are the workspace's files that were searched for launches."""
     outside = []
+    changed = dict(variant.companions)
     for path, data in sorted(other_files.items()):
-        other = parse(SourceFile(path, data))
+        other = parse(SourceFile(path, changed.get(path, data)))
         outside += [OutsideLaunch(other, site) for site in other.launch_sites if site.kernel == kernel.name]
     return RewriteContext(
         unit, kernel, workload, launch, findings, allow, gpu, tuple(outside), variant.launch_change
@@ -80,7 +81,9 @@ def propose_rewrites(context: RewriteContext, only: tuple[str, ...] = ()) -> tup
     return tuple(proposals)
 
 
-def apply_proposal(variant: Variant, proposal: Proposal, context: RewriteContext) -> Variant | Failure:
+def apply_proposal(
+    variant: Variant, proposal: Proposal, context: RewriteContext, other_files: Mapping[str, bytes]
+) -> Variant | Failure:
     """The variant with one more step, or why the step does not apply."""
     if proposal.replacement is not None:
         step = Step(proposal.name, dict(proposal.parameters), proposal.rationale, proposal.proposer)
@@ -91,10 +94,9 @@ def apply_proposal(variant: Variant, proposal: Proposal, context: RewriteContext
     rewritten = rewrite.apply(context, Option(dict(proposal.parameters)))
     if isinstance(rewritten, Refusal):
         return Failure("refused", rewritten.reason)
-    elsewhere = sorted({edit.file for edit in rewritten.edits if edit.file != variant.file})
-    if elsewhere:
-        # A patch over several files would need a verdict over several files; until then it is declined aloud.
-        return Failure("refused", f"{rewrite.name} would have to change launches in {', '.join(elsewhere)} too")
+    companions = _companions(variant, rewritten.edits, other_files)
+    if isinstance(companions, Failure):
+        return companions
     data = apply_edits(variant.data, [edit for edit in rewritten.edits if edit.file == variant.file])
     if isinstance(data, Failure):
         return data
@@ -107,4 +109,21 @@ def apply_proposal(variant: Variant, proposal: Proposal, context: RewriteContext
         launch_change=rewritten.launch_change,
         steps=(*variant.steps, step),
         not_checked=tuple(dict.fromkeys((*variant.not_checked, *rewritten.not_checked))),
+        companions=companions,
     )
+
+
+def _companions(
+    variant: Variant, edits: tuple[Edit, ...], other_files: Mapping[str, bytes]
+) -> tuple[tuple[str, bytes], ...] | Failure:
+    """The other files with a step's edits of their launches applied. They are host code: shown, never run."""
+    changed = dict(variant.companions)
+    for path in sorted({edit.file for edit in edits if edit.file != variant.file}):
+        before = changed.get(path, other_files.get(path))
+        if before is None:
+            return Failure("refused", f"{path} would have to change too, and it was not searched")
+        after = apply_edits(before, [edit for edit in edits if edit.file == path])
+        if isinstance(after, Failure):
+            return after
+        changed[path] = after
+    return tuple(sorted(changed.items()))

@@ -15,13 +15,13 @@ from optiml_core.search.model_proposer import JoinedProposers, ModelProposer
 from optiml_core.search.optimize import grow
 from optiml_core.search.outcome_store import OutcomeStore
 from optiml_core.search.pool import EvaluationPool
-from optiml_core.search.problem import SearchProblem
+from optiml_core.search.problem import SearchProblem, workload_of
 from optiml_core.search.records import Outcome, SearchEvent, SearchResult
 from optiml_core.search.trajectory import search_result
 from optiml_core.search.tree import TreeSettings
 from optiml_core.source import SourceFile, parse
 from optiml_core.store import Store
-from optiml_core.workload import find_workload, resolve_launch
+from optiml_core.workload import resolve_launch
 
 OpenModel = tuple[LanguageModel, SpendingLimit]
 
@@ -65,7 +65,7 @@ def optimize(
     kernel = unit.kernel(problem.original.kernel)
     if kernel is None:
         return Failure("bad-input", f"no kernel {problem.original.kernel}", problem.original.file)
-    workload = find_workload(unit, kernel, problem.toml)
+    workload = workload_of(problem, unit, kernel)
     launches = []
     for index in range(max(1, workload.launch_count)):
         launch = resolve_launch(workload, index, {}, LaunchChange())

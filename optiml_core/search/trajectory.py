@@ -63,7 +63,10 @@ def trajectory_steps(baseline: Outcome, chain: tuple[Outcome, ...]) -> tuple[Tra
 
 def patch_text(problem: SearchProblem, best: Outcome) -> str:
     """A unified diff whose paths are relative to the repository's root, for ``git apply`` there."""
-    return unified_diff(problem.original.data, best.variant.data, relative_path(problem.original.file, problem.root))
+    parts = [unified_diff(problem.original.data, best.variant.data, relative_path(problem.original.file, problem.root))]
+    for path, data in best.variant.companions:
+        parts.append(unified_diff(problem.other_files[path], data, relative_path(path, problem.root)))
+    return "".join(parts)
 
 
 def relative_path(file: str, root: str) -> str:
