@@ -17,6 +17,7 @@ from optiml_core.rewrites.polynomials import Polynomial
 from optiml_core.rewrites.syntax import (
     assigned_names,
     assignment_of,
+    assignments_in,
     contains,
     declared_variables,
     names_in,
@@ -180,7 +181,11 @@ def _edits(context: RewriteContext, body: KernelBody, one: _Candidate) -> list[E
     unit = context.unit
     parameter = next(p for p in body.kernel.parameters if p.name == one.array)
     type_ = bare_type(parameter.type)
-    adds = all(access.kind != "store" or access is one.uses[0] for access in one.uses)
+    adds = all(
+        made.operator in ("+=", "-=")
+        for made in assignments_in(one.loop)
+        if any(access.node == made.left for access in one.uses)
+    )
     name = unused_name("sum" if adds else f"{one.array}_value", names_in(body.body) | body.parameter_names)
     target = code_of(unit, one.uses[0].node)
     first, last = one.region[0], one.region[-1]

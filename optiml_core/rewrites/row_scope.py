@@ -93,6 +93,7 @@ class _Reader:
     single: list[tuple[Node, ...]] = field(factory=list)
     barriers: list[Node] = field(factory=list)
     pending: list[_Event] = field(factory=list)
+    why_not: Refusal | None = None  # of the first loop that was not shared out
 
     def arrive(self) -> None:
         self.pending.clear()
@@ -116,7 +117,7 @@ def read_row(
     if refusal is not None:
         return refusal
     if not reader.loops:
-        return Refusal("no loop over a row can be shared out")
+        return reader.why_not or Refusal("no loop over a row can be shared out")
     refusal = _check_loop_variables(reader)
     if refusal is not None:
         return refusal
@@ -210,15 +211,15 @@ def _read_loop(reader: _Reader, statement: Node, before: tuple[Node, ...]) -> Re
         if shared_out.reductions and reader.barrier_in_collectives:
             reader.arrive()
         return None
+    reader.why_not = reader.why_not or shared_out
     # Not shared out: every thread runs the loop, and what is inside is row scope again.
     heads = [loop.start, loop.limit]
     reader.touch(statement, [event for node in heads for event in _events(reader, node, "all")])
     found = len(reader.loops)
     # Read twice: the end of one round comes before the start of the next.
     for _ in range(2):
-        refusal = _read_statements(reader, statements_of(loop.body))
-        if refusal is not None:
-            return refusal
+        if _read_statements(reader, statements_of(loop.body)) is not None:
+            return shared_out
     works = accesses_in(reader.body, loop.body)
     if len(reader.loops) == found and works:
         trips = literal_trips(reader.body, loop)
