@@ -27,7 +27,7 @@ class SampleBudget:
     block is cut off; ``seconds`` for one run; ``blocks`` at most."""
 
     accesses: int = 3_000_000
-    most_accesses: int = 60_000_000
+    most_accesses: int = 24_000_000
     seconds: float = 8.0
     blocks: int = 8
 

@@ -42,6 +42,7 @@ from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.source.digest import source_digest
 from optiml_core.store import Store
 from optiml_core.toolchain import CompilePool, discover, gpu_facts
+from optiml_core.toolchain.candidate_includes import refuse_new_includes
 from optiml_core.verification import Verifier
 from optiml_core.workload import Workload, resolve_launch
 
@@ -194,6 +195,9 @@ class Evaluator:
         key = self._source_key(variant)
         if key in task.known:
             return Outcome("duplicate", "the same source as an earlier variant", 0.0, variant, key)
+        reading = refuse_new_includes(self.unit.source, SourceFile(variant.file, variant.data))
+        if reading is not None:
+            return Outcome("refused", reading.message, FAILED, variant, key, failure=reading)
         started = time.monotonic()
         built = self.device.build(variant, self.launch.template_arguments)
         spent["build"] = time.monotonic() - started
