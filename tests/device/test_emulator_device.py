@@ -297,6 +297,34 @@ def test_calls_through_pointers_reach_the_kernels_own_functions(device: Emulator
     np.testing.assert_array_equal(result.buffers["x"], np.where(np.arange(32) % 2 == 0, 2 * x, x / 2))
 
 
+def test_a_recursive_forceinline_function(device: EmulatorDevice) -> None:
+    text = """
+    __device__ __forceinline__ int sum(int n) { return n == 0 ? 0 : n + sum(n - 1); }
+    __global__ void k(int* x) { x[0] = sum(x[0]); }"""
+    x = np.array([10], "i4")
+    result = ran(device, built(device, text, "k"), launch_of({"x": ("int", x)}, {}, block=1), Contents({"x": x}))
+    assert result.buffers["x"][0] == 55
+
+
+def test_an_explicit_specialisation_and_a_template_without_arguments(device: EmulatorDevice) -> None:
+    text = """
+    template <typename T> __global__ void k(T* x) { x[0] = 1; }
+    template <> __global__ void k<int>(int* x) { x[0] = 2; }"""
+    x = np.zeros(1, "i4")
+    for kernel, arguments in (("k<int>", ()), ("k", ("int",))):
+        result = ran(
+            device,
+            built(device, text, kernel, *arguments),
+            launch_of({"x": ("int", x)}, {}, block=1),
+            Contents({"x": x}),
+        )
+        assert result.buffers["x"][0] == 2
+    unknown = device.build(Variant("kernel.cu", text.encode(), "k"))
+    assert isinstance(unknown, Failure)
+    assert unknown.kind == "unsupported"
+    assert "template" in unknown.message
+
+
 BAD_TEXTS = {
     "type error": ("__global__ void k(float* x) {\n  x[0] = nothing;\n}", "compile-error", 2),
     "missing kernel": ("__global__ void other(float* x) {}", "bad-input", None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from optiml_core.device.emulator import EmulatorDevice, emulator_capabilities
 from optiml_core.device.emulator.build_cache import BuildCache
+from optiml_core.device.emulator.build_toolbox import Toolbox
 from optiml_core.device.emulator.sandbox import SandboxStatus
 from optiml_core.device.protocol import Built, Contents, RunOptions, RunResult
 from optiml_core.records import BufferArgument, BufferContent, Failure, Launch, Step, Variant
@@ -128,8 +130,8 @@ def test_close_ends_all_workers() -> None:
     assert isinstance(closed, Failure)
 
 
-def test_without_the_sandbox_model_edits_are_not_run(tmp_path: Path) -> None:
-    with EmulatorDevice(tmp_path / "cache") as device:
+def test_without_the_sandbox_model_edits_are_not_run() -> None:
+    with EmulatorDevice() as device:
         device._sandbox = SandboxStatus(False, "not here", "a newer kernel")
         for proposer, allowed in (("rewrites", True), ("model", False), ("rewrites", True)):
             step = Step("edit", {}, "because", proposer)
@@ -196,9 +198,13 @@ def test_a_changed_key_makes_everything_old_unknown(tmp_path: Path) -> None:
     assert BuildCache(cache.folder).get("a") is None
 
 
-def test_a_planted_object_is_built_anew(tmp_path: Path) -> None:
+def test_a_planted_object_is_built_anew(toolbox: Toolbox, tmp_path: Path) -> None:
     evil = hostile_object(tmp_path, "void optiml_entry(void**) { call(41, 2, 1, 0); }")
     folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    for path in toolbox.worker.parent.iterdir():  # so that the worker need not be built here
+        if path.name == "key" or toolbox.identity in path.name:
+            shutil.copy2(path, folder)
     for _ in range(2):
         with EmulatorDevice(folder) as device:
             built = device.build(Variant("k.cu", KERNEL.encode(), "k"))
@@ -206,5 +212,7 @@ def test_a_planted_object_is_built_anew(tmp_path: Path) -> None:
             result = device.run(built, ONE, Contents({"x": np.zeros(1, "i4")}))
             assert isinstance(result, RunResult)
             assert result.buffers["x"][0] == 1
-        for path in folder.glob("object-*.so"):
+        planted = list(folder.glob("object-*.so"))
+        assert planted
+        for path in planted:
             path.write_bytes(evil)

@@ -84,6 +84,9 @@ def _standard_of(flags: Sequence[str]) -> str:
     return "c++20" if newer else DEFAULT_STANDARD
 
 
+_NO_FORCED_INLINING = "#undef __forceinline__\n#define __forceinline__ inline\n"
+
+
 class Builder:
     """Compiles candidates, keeping what it has compiled in memory and on disk. Usable from several threads."""
 
@@ -131,6 +134,9 @@ class Builder:
         data = self.cache.get(name)
         if data is None:
             compiled = self._compile(toolbox, prologue, source, kernel)
+            if isinstance(compiled, Failure) and compiled.message.startswith("inlining failed"):
+                # To nvcc __forceinline__ is a wish; g++ refuses a recursive function.
+                compiled = self._compile(toolbox, prologue + _NO_FORCED_INLINING, source, kernel)
             if isinstance(compiled, Failure):
                 return compiled
             data = compiled
@@ -222,6 +228,9 @@ def _explained(failure: Failure, source: EmulatorSource, kernel: KernelName) -> 
     """Says that the kernel's name is at fault where it is, and names the headers that may be missed."""
     if failure.kind != "compile-error":
         return failure
+    if failure.file == _NAME_FILE and failure.message.startswith("unable to deduce"):
+        message = f"{kernel.shown} is a template whose arguments are not known, or a name that several kernels have"
+        return Failure("unsupported", message)
     if failure.file == _NAME_FILE:
         failure = Failure(failure.kind, f"{kernel.shown}: {failure.message}")
     missing = [name for name in source.missing if "." in name]  # <vector> and its like declare nothing for devices
@@ -244,6 +253,6 @@ class KernelName:
 def kernel_name(qualified: str, template_arguments: Sequence[str]) -> KernelName | Failure:
     """Names one instantiation. Template arguments are a candidate's text: only what types and values need passes."""
     shown = f"{qualified}<{', '.join(template_arguments)}>" if template_arguments else qualified
-    if not _NAME.fullmatch(shown) or not re.fullmatch(r"[\w:~]+", qualified) or "\n" in shown:
+    if not _NAME.fullmatch(shown) or not re.fullmatch(r"[\w:~]+(?:<.*>)?", qualified) or "\n" in shown:
         return Failure("bad-input", f"{shown} is not a name the emulator can compile")
     return KernelName(f"::{shown}", shown)
