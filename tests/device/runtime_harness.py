@@ -205,11 +205,11 @@ class BuiltKernel:
             numbers = np.array(blocks, np.uint32)
             chosen.blocks, chosen.block_count = numbers.ctypes.data, len(numbers)
         dims = [(C.c_uint32 * 3)(*((d,) if isinstance(d, int) else d), *(1,) * (3 - np.size(d))) for d in (grid, block)]
-        start = time.perf_counter()
+        start = time.thread_time()
         status = emulator.optiml_emulator_launch(
             C.c_void_p(self.entry), pointers, dims[0], dims[1], C.c_uint64(shared), C.byref(chosen)
         )
-        seconds = time.perf_counter() - start
+        seconds = time.thread_time() - start
         for host, device in pairs:
             host[...] = device
         return self.outcome(emulator, status, seconds)

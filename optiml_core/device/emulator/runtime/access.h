@@ -91,6 +91,7 @@ static inline void spinning(Lane* l) {
   if ((++l->warp->spins & 63) == 0 && !E.lockstep) yield_lane(l);
 }
 
+// `is_volatile`: of an atomic, that it is an exchange and needs no value to be there.
 static inline __attribute__((always_inline)) void access(uintptr_t address, int size, int kind, uintptr_t pc, bool is_volatile = false) {
   if (address - E.stack_low < E.stack_bytes) { E.statistics.local_accesses++; return; }
   Lane* l = E.current;
@@ -113,7 +114,8 @@ static inline __attribute__((always_inline)) void access(uintptr_t address, int 
     run_next(l);
   }
   // Only now does the access happen: what others did while this lane stood here came before it.
-  if (E.races) check_races(r, l, pc, address, size, kind, (int)site, strong);
+  if (E.races)
+    check_races(r, l, pc, address, size, kind, (int)site, strong, kind == OPTIML_LOAD || (kind == OPTIML_ATOMIC && !is_volatile));
 }
 
 // A run of bytes, in the widest aligned pieces that fit both its start and its length.

@@ -38,7 +38,7 @@ extern "C" int optiml_emulator_prepare(uint64_t memory_bytes) {
   E.block_of_epoch = (uint32_t*)epochs.base;
   E.stack_low = (uintptr_t)stacks.base; E.stack_bytes = stacks.capacity;
   E.reports.reserve(256); E.sites.reserve(4096); E.site_table.assign(1 << 16, -1); E.ranges.reserve(4096);
-  E.traffic.reserve(256); E.output.reserve(1 << 20);
+  E.traffic.reserve(256); E.free_stacks.reserve(MAX_RESIDENT_THREADS / 32); E.output.reserve(1 << 20);
   return 0;
 }
 

@@ -40,7 +40,7 @@ static void land(Copy* c) {
   if (c->from_bytes)
     if (Range* r = find_range((uintptr_t)c->from, c->from_bytes))
       for (uint32_t i = 0; i < c->from_bytes; i += 4)
-        check_races(r, c->lane, c->pc, (uintptr_t)c->from + i, (int)std::min(4u, c->from_bytes - i), OPTIML_LOAD, (int)c->site, false);
+        check_races(r, c->lane, c->pc, (uintptr_t)c->from + i, (int)std::min(4u, c->from_bytes - i), OPTIML_LOAD, (int)c->site, false, true);
 }
 
 static void land_groups(Lane* lane, uint32_t before) {

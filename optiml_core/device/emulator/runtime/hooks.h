@@ -62,9 +62,10 @@ extern "C" int optiml_device_space_of(const void* p) {
 }
 
 // ---- atomics: hooked and carried out here -------------------------------------------------------------
+static constexpr bool is_exchange(const char* name) { return name[6] == 'E'; }
 #define ATOMIC(name, suffix, T, expression)                              \
   extern "C" T optiml_device_##name##_##suffix(T* p, T v) {              \
-    access((uintptr_t)p, sizeof(T), OPTIML_ATOMIC, CALLER);              \
+    access((uintptr_t)p, sizeof(T), OPTIML_ATOMIC, CALLER, is_exchange(#name)); \
     T o = *p;                                                            \
     *p = (expression);                                                   \
     return o;                                                            \

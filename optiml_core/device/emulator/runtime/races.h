@@ -19,11 +19,9 @@ static bool ordered(const Lane* me, uint32_t epoch, uint32_t stamp) {
   return me->known && knows(me->known, epoch, thread, clock, block);
 }
 
-// floor: older epochs cannot conflict; born: older writes do not count as having initialised the memory
-// (0: it came initialised). Shared memory is new with its block.
-struct Conflict { Range* range; Lane* lane; uintptr_t pc, address; int kind, size, site; uint32_t floor, born; };
+struct Conflict { Range* range; Lane* lane; uintptr_t pc, address; int kind, size, site; };
 
-static __attribute__((noinline)) void race(const Conflict& c, bool store, uint32_t epoch, uint32_t stamp, int site) {
+static __attribute__((noinline)) void race(Conflict c, bool store, uint32_t epoch, uint32_t stamp, int site) {
   uint32_t thread = stamp >> CLOCK_BITS, block = E.block_of_epoch[epoch];
   bool same_warp = block == E.block->number && thread / 32 == c.lane->thread / 32;
   bool both_store = store && c.kind != OPTIML_LOAD;
@@ -35,65 +33,47 @@ static __attribute__((noinline)) void race(const Conflict& c, bool store, uint32
   }
 }
 
-static __attribute__((noinline)) void pending_access(const Conflict& c, const Cell& cell) {
-  if (auto* r = report_here(OPTIML_MISSING_WAIT, c.pc, E.sites[cell.write_site & ~PENDING].pc, c.address)) {
-    r->thread2 = cell.write_stamp >> CLOCK_BITS; r->block2 = E.block->number; r->buffer = c.range->buffer;
-    r->kind = c.kind; r->space = c.range->space; r->size = c.size;
-  }
-}
-
-static __attribute__((noinline)) void uninitialised(const Conflict& c) {
+static __attribute__((noinline)) void uninitialised(Conflict c) {
   if (auto* r = report_here(OPTIML_UNINITIALISED_READ, c.pc, 0, c.address)) {
     r->buffer = c.range->buffer; r->space = c.range->space; r->size = c.size; r->kind = c.kind;
   }
 }
 
-static inline void check_readers(const Conflict& c, Cell& cell) {
-  if (cell.read_epoch >= c.floor) {
+// The cell was stored to, and it is not plain that this came before.
+static __attribute__((noinline)) void check_writer(Conflict c, const Cell& cell, uint32_t floor) {
+  if (cell.write_site & PENDING) {
+    if (cell.write_epoch < (c.range->space == OPTIML_SHARED ? E.block->first_epoch : E.grid_epoch)) return;  // of an earlier block
+    if (auto* r = report_here(OPTIML_MISSING_WAIT, c.pc, E.sites[cell.write_site & ~PENDING].pc, c.address)) {
+      r->thread2 = cell.write_stamp >> CLOCK_BITS; r->block2 = E.block->number; r->buffer = c.range->buffer;
+      r->kind = c.kind; r->space = c.range->space; r->size = c.size;
+    }
+  } else if (cell.write_epoch >= floor && !ordered(c.lane, cell.write_epoch, cell.write_stamp)) {
+    race(c, true, cell.write_epoch, cell.write_stamp, cell.write_site);
+  }
+}
+
+static __attribute__((noinline)) void check_readers(Conflict c, const Cell& cell, uint32_t floor) {
+  if (cell.read_epoch >= floor) {
     if (!ordered(c.lane, cell.read_epoch, cell.read1)) { race(c, false, cell.read_epoch, cell.read1, cell.read_site); return; }
     if (cell.read2 && !ordered(c.lane, cell.read_epoch, cell.read2)) { race(c, false, cell.read_epoch, cell.read2, cell.read_site); return; }
   }
-  if (cell.far_epoch >= c.floor && !ordered(c.lane, cell.far_epoch, cell.far)) race(c, false, cell.far_epoch, cell.far, cell.far_site);
+  if (cell.far_epoch >= floor && !ordered(c.lane, cell.far_epoch, cell.far)) race(c, false, cell.far_epoch, cell.far, cell.far_site);
 }
 
-static inline void note_reader(const Conflict& c, Cell& cell) {
-  uint32_t stamp = stamp_of(c.lane);
+static inline void note_reader(Cell& cell, uint32_t stamp, uint32_t floor, int site) {
   if (cell.read_epoch != E.epoch) {
     // Readers of another block stay on record beside this block's.
-    if (cell.read_epoch >= c.floor && E.block_of_epoch[cell.read_epoch] != E.block->number) {
+    if (cell.read_epoch >= floor && E.block_of_epoch[cell.read_epoch] != E.block->number) {
       cell.far_epoch = cell.read_epoch; cell.far = cell.read1; cell.far_site = cell.read_site;
     }
-    cell.read_epoch = E.epoch; cell.read1 = stamp; cell.read2 = 0; cell.read_site = (uint16_t)c.site;
+    cell.read_epoch = E.epoch; cell.read1 = stamp; cell.read2 = 0; cell.read_site = (uint16_t)site;
     return;
   }
   uint32_t other = cell.read1 ^ stamp;
   if (other >> CLOCK_BITS == 0) { cell.read1 = stamp; return; }
-  if (other >> (CLOCK_BITS + 5) == 0) { cell.read2 = stamp; cell.read_site = (uint16_t)c.site; return; }
-  if (cell.far_epoch != E.epoch && cell.far_epoch >= c.floor && E.block_of_epoch[cell.far_epoch] != E.block->number) return;
-  cell.far_epoch = E.epoch; cell.far = stamp; cell.far_site = (uint16_t)c.site;
-}
-
-static inline void check_cell(const Conflict& c, CellArray& array, size_t index, bool strong) {
-  Cell& cell = array.cells[index];
-  AtomicCell* atomic = array.atomics ? &array.atomics[index] : nullptr;
-  Lane* me = c.lane;
-  if (__builtin_expect(cell.write_epoch >= c.floor, 0)) {
-    if (cell.write_site & PENDING) pending_access(c, cell);
-    else if (cell.write_epoch != E.epoch || cell.write_stamp >> CLOCK_BITS != me->thread)
-      if (!ordered(me, cell.write_epoch, cell.write_stamp)) race(c, true, cell.write_epoch, cell.write_stamp, cell.write_site);
-  }
-  if (c.kind != OPTIML_STORE && cell.write_epoch < c.born && !(atomic && atomic->epoch >= c.born)) uninitialised(c);
-  if (strong) {  // atomics and volatile accesses: no race among themselves
-    if (c.kind == OPTIML_LOAD) return;
-    check_readers(c, cell);
-    if (atomic) *atomic = {E.epoch, stamp_of(me), (uint16_t)c.site};
-    return;
-  }
-  if (atomic && atomic->epoch >= c.floor && !ordered(me, atomic->epoch, atomic->stamp))
-    race(c, true, atomic->epoch, atomic->stamp, atomic->site);
-  if (c.kind == OPTIML_LOAD) { note_reader(c, cell); return; }
-  check_readers(c, cell);
-  cell.write_epoch = E.epoch; cell.write_stamp = stamp_of(me); cell.write_site = (uint16_t)c.site;
+  if (other >> (CLOCK_BITS + 5) == 0) { cell.read2 = stamp; cell.read_site = (uint16_t)site; return; }
+  if (cell.far_epoch != E.epoch && cell.far_epoch >= floor && E.block_of_epoch[cell.far_epoch] != E.block->number) return;
+  cell.far_epoch = E.epoch; cell.far = stamp; cell.far_site = (uint16_t)site;
 }
 
 static bool new_cells(CellArray& array, size_t bytes, uint32_t shift) {
@@ -102,7 +82,7 @@ static bool new_cells(CellArray& array, size_t bytes, uint32_t shift) {
 }
 
 // Smaller cells from now on: some access is narrower than a cell.
-static bool refine(Range* r, CellArray& array, uint32_t shift) {
+static __attribute__((noinline)) bool refine(Range* r, CellArray& array, uint32_t shift) {
   size_t old = ((r->high - r->base) >> array.shift) + 1;
   CellArray fine{};
   uint32_t split = array.shift - shift;
@@ -116,19 +96,52 @@ static bool refine(Range* r, CellArray& array, uint32_t shift) {
   return true;
 }
 
+static __attribute__((noinline)) bool new_atomics(Range* r, CellArray& array) {
+  return (array.atomics = arena_array<AtomicCell>(((r->high - r->base) >> array.shift) + 2));
+}
+
 // Bytes [address, address + size) are accessed; `strong`: an atomic or a volatile access to global memory.
-static inline void check_races(Range* r, Lane* lane, uintptr_t pc, uintptr_t address, int size, int kind, int site, bool strong) {
+// `reads`: the value that was there matters.
+static inline __attribute__((always_inline)) void check_races(Range* r, Lane* lane, uintptr_t pc, uintptr_t address, int size, int kind,
+                                                              int site, bool strong, bool reads) {
   CellArray& array = r->shadow;
   uint32_t narrow = size >= 4 && !(address & 3) ? 2 : size >= 2 && !(address & 1) ? 1 : 0;
   if (__builtin_expect(narrow < array.shift, 0) && !refine(r, array, narrow)) return;
-  size_t first = (address - r->base) >> array.shift, count = std::max(1, size >> array.shift);
-  if (strong && kind != OPTIML_LOAD && !array.atomics &&
-      !(array.atomics = arena_array<AtomicCell>(((r->high - r->base) >> array.shift) + 2))) return;
+  if (strong && kind != OPTIML_LOAD && __builtin_expect(!array.atomics, 0) && !new_atomics(r, array)) return;
   bool shared = r->space == OPTIML_SHARED;
-  uint32_t born = !E.initialisation ? 0 : shared ? E.block->first_epoch : r->flags & OPTIML_UNINITIALISED ? 1 : 0;
-  Conflict c{r, lane, pc, address, kind, size, site, shared ? E.block->first_epoch : E.grid_epoch, born};
-  for (size_t i = first; i < first + count; i++) check_cell(c, array, i, strong);
-  if (E.fences && strong && r->space != OPTIML_SHARED) synchronise_at(lane, address, kind != OPTIML_STORE, kind != OPTIML_LOAD);
-  else if (E.fences && strong) synchronise_at(lane, address ^ (uintptr_t)(E.block->number + 1) << 48, kind != OPTIML_STORE, kind != OPTIML_LOAD);
+  // Older epochs cannot conflict: shared memory is this block's own, and its barriers order it.
+  uint32_t floor = shared ? E.epoch : E.grid_epoch;
+  uint32_t stamp = stamp_of(lane);
+  Cell* cell = array.cells + ((address - r->base) >> array.shift);
+  AtomicCell* atomic = array.atomics ? array.atomics + (cell - array.cells) : nullptr;
+  Conflict c{r, lane, pc, address, kind, size, site};
+  for (int left = std::max(1, size >> array.shift); left; left--, cell++) {
+    // The common cases of a store: none live, or this lane's own in this interval.
+    if (__builtin_expect(cell->write_epoch >= floor || (cell->write_site & PENDING), 0))
+      if (cell->write_epoch != E.epoch || (cell->write_stamp ^ stamp) >> CLOCK_BITS || (cell->write_site & PENDING)) check_writer(c, *cell, floor);
+    if (reads && E.initialisation) {
+      // Older writes do not count as having initialised it; 0: it came initialised.
+      uint32_t born = shared ? E.block->first_epoch : r->flags & OPTIML_UNINITIALISED ? 1 : 0;
+      if (__builtin_expect(cell->write_epoch < born, 0) && !(atomic && atomic->epoch >= born)) uninitialised(c);
+    }
+    bool others = kind != OPTIML_LOAD && (cell->read_epoch >= floor || cell->far_epoch >= floor);
+    if (strong) {  // no race with other strong accesses
+      if (kind != OPTIML_LOAD) {
+        if (others) check_readers(c, *cell, floor);
+        *atomic = {E.epoch, stamp, (uint16_t)site};
+      }
+    } else {
+      if (atomic && atomic->epoch >= floor && !ordered(lane, atomic->epoch, atomic->stamp)) race(c, true, atomic->epoch, atomic->stamp, atomic->site);
+      if (kind == OPTIML_LOAD) {
+        note_reader(*cell, stamp, floor, site);
+      } else {
+        if (others) check_readers(c, *cell, floor);
+        cell->write_epoch = E.epoch; cell->write_stamp = stamp; cell->write_site = (uint16_t)site;
+      }
+    }
+    if (atomic) atomic++;
+  }
   if (kind == OPTIML_STORE && !strong) lane->dirty = 1;
+  if (__builtin_expect(strong && E.fences, 0))  // addresses of shared memory are told apart by block
+    synchronise_at(lane, shared ? address ^ (uintptr_t)(E.block->number + 1) << 48 : address, kind != OPTIML_STORE, kind != OPTIML_LOAD);
 }

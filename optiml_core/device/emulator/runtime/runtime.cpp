@@ -10,6 +10,7 @@ static void forget_launch() {
   E.statistics = {};
   E.sync_table = nullptr; E.sync_count = E.fences = 0;
   E.stopped = E.out_of_memory = false;
+  E.free_stacks.clear(); E.stacks_made = 0;
   E.current = nullptr; E.warp = nullptr; E.block = nullptr;
   static Range nowhere{1, 0, 0, -1, 0, 0, 0, {}, nullptr, nullptr, nullptr, nullptr, nullptr, {}};
   for (auto& slot : E.slots) slot = {0, &nowhere, 0};
@@ -80,10 +81,10 @@ static bool prepare_ranges() {
   return true;
 }
 
-static Block* new_block(uint32_t slot) {
+static Block* new_block() {
   Block* b = arena_array<Block>(1);
-  if (!b || !prepare_stacks((size_t)(slot + 1) * E.thread_count)) return nullptr;
-  b->slot = slot; b->warp_count = E.warp_count;
+  if (!b) return nullptr;
+  b->warp_count = E.warp_count;
   b->lanes = arena_array<Lane>(E.thread_count);
   b->warps = arena_array<Warp>(E.warp_count);
   b->order = arena_array<uint32_t>(E.warp_count);
@@ -92,6 +93,7 @@ static Block* new_block(uint32_t slot) {
   b->shared_bytes = arena_array<char>(bytes + 1);
   b->shared_shadow = arena_array<CellArray>(shared + 1);
   if (!b->lanes || !b->warps || !b->order || !b->shared_bytes || !b->shared_shadow) return nullptr;
+  lay_out_block(b);
   for (uint32_t w = 0; w < E.warp_count; w++) {
     b->order[w] = w;
     if (E.races && !(b->warps[w].clocks = (uint32_t(*)[32])arena_take(32 * 32 * 4))) return nullptr;
@@ -149,7 +151,7 @@ static void release_grid(std::vector<Block*>& resident) {
 // Blocks run one after another; one that waits for the grid or spins on another block stays
 // resident while others start.
 static bool run_blocks(std::vector<uint32_t>& numbers) {
-  uint32_t capacity = std::max<uint32_t>(1, MAX_RESIDENT_THREADS / E.thread_count);
+  uint32_t capacity = MAX_RESIDENT_THREADS / 32 / E.warp_count;
   std::vector<Block*> free_slots, resident;
   size_t next = 0, turn = 0, made = 0, ended = 0;
   for (;;) {
@@ -157,7 +159,8 @@ static bool run_blocks(std::vector<uint32_t>& numbers) {
     bool can_start = next < numbers.size() && (!free_slots.empty() || made < capacity);
     if (can_start) {
       if (free_slots.empty()) {
-        if (!(b = new_block((uint32_t)made++))) return false;
+        if (!(b = new_block())) return false;
+        made++;
       } else {
         b = free_slots.back();
         free_slots.pop_back();

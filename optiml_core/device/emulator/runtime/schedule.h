@@ -103,8 +103,11 @@ static void lane_main() {
 }
 
 static inline void end_lane [[noreturn]] (Lane* lane) {
-  lane->warp->finished |= 1u << lane->number;
-  lane->warp->block->finished++;
+  Warp* w = lane->warp;
+  w->finished |= 1u << lane->number;
+  w->block->finished++;
+  // Nothing is put on these stacks before the scheduler, on its own, starts another warp.
+  if (w->finished == w->all) E.free_stacks.push_back(w->stacks);
   run_next(lane);
   abort();  // a finished lane is never run again
 }
@@ -129,31 +132,58 @@ static void reset_clocks(Warp& w) {
   for (uint32_t i = 0; i < w.count; i++) w.lanes[i].clock = 1;
 }
 
+// What of a block's lanes and warps stays the same from one block in its slot to the next.
+static void lay_out_block(Block* b) {
+  uint32_t thread = 0; Vector3 index{0, 0, 0};
+  for (uint32_t k = 0; k < b->warp_count; k++) {
+    Warp& w = b->warps[k];
+    w.block = b; w.lanes = b->lanes + thread;
+    w.count = std::min<uint32_t>(32, E.thread_count - thread);
+    w.all = w.count == 32 ? ~0u : (1u << w.count) - 1;
+    for (uint32_t i = 0; i < w.count; i++, thread++) {
+      Lane& l = w.lanes[i];
+      l.warp = &w; l.thread = thread; l.number = (uint8_t)i; l.index = index;
+      if (++index.x == E.dim.x) { index.x = 0; if (++index.y == E.dim.y) { index.y = 0; index.z++; } }
+    }
+  }
+}
+
 static void start_block(Block* b) {
   b->epoch = b->first_epoch = new_epoch(b);
   b->published = b->finished = b->longest = 0;
   b->strong_accesses = 0;
   b->arrivals = nullptr;
   b->state = Block::READY;
-  uint32_t thread = 0;
   for (uint32_t k = 0; k < b->warp_count; k++) {
     Warp& w = b->warps[k];
-    uint32_t n = std::min<uint32_t>(32, E.thread_count - thread);
-    w.block = b; w.lanes = b->lanes + thread; w.count = n;
-    w.all = w.runnable = n == 32 ? ~0u : (1u << n) - 1;
+    w.runnable = w.all;
+    w.fresh = true;
     w.finished = w.at_access = w.at_collective = w.at_barrier = w.at_wait = w.yielded = w.steps = w.spins = w.requests = 0;
     // Where caches are watched, warps take turns as often as they do on a device, which switches at every wait for memory.
     w.quantum = E.options.traffic ? 1 : QUANTUM;
-    for (uint32_t i = 0; i < n; i++, thread++) {
-      Lane& l = w.lanes[i];
-      char* top = (char*)E.stack_low + STACK_BYTES * ((size_t)b->slot * E.thread_count + thread + 1) - 64 - i * STACK_STAGGER;
-      l = Lane{};
-      l.warp = &w; l.thread = thread; l.number = (uint8_t)i; l.clock = 1; l.stack_top = top;
-      l.index = {thread % E.dim.x, thread / E.dim.x % E.dim.y, thread / E.dim.x / E.dim.y};
-      l.stack_pointer = new_stack(top, lane_main);
-    }
-    reset_clocks(w);
   }
+}
+
+// Gives a warp its stacks when it first runs; it hands them back when its last lane ends, so that warps
+// that never wait for each other run one after another on the same stacks, which stay in the cache.
+static bool start_warp(Warp& w) {
+  w.fresh = false;
+  if (E.free_stacks.empty()) {
+    uint32_t next = E.stacks_made++;
+    if (!prepare_stacks((size_t)(next + 1) * 32)) { E.out_of_memory = E.stopped = true; return false; }
+    E.free_stacks.push_back((uint16_t)next);
+  }
+  w.stacks = E.free_stacks.back();
+  E.free_stacks.pop_back();
+  for (uint32_t i = 0; i < w.count; i++) {
+    Lane& l = w.lanes[i];
+    l.stack_top = (char*)E.stack_low + STACK_BYTES * ((size_t)w.stacks * 32 + i + 1) - 64 - i * STACK_STAGGER;
+    l.clock = 1; l.dirty = 0; l.fence_stamp = l.fence_epoch = l.fence_bound = 0;
+    l.known = nullptr; l.copies = nullptr;
+    l.stack_pointer = new_stack(l.stack_top, lane_main);
+  }
+  reset_clocks(w);
+  return true;
 }
 
 static void shuffle_order(uint32_t* order, size_t n) {
@@ -210,6 +240,7 @@ static Outcome run_block(Block* b, bool others) {
       if (!w.runnable && !decide(w)) continue;
       moved = true;
       w.steps = 0;
+      if (w.fresh && !start_warp(w)) return LAUNCH_STOPPED;
       if (E.options.schedule && !E.options.traffic) w.quantum = 16 + next_random(E.random) % 1024;
       E.warp = &w;
       int i = pick(w.runnable);

@@ -48,6 +48,7 @@ struct Warp {
   uint32_t count, all;             // lanes; the mask of all of them
   uint32_t finished, at_access, at_collective, at_barrier, at_wait, yielded, runnable;
   uint32_t steps, spins, quantum, requests;
+  uint16_t stacks; bool fresh;       // which 32 stacks it has; it has not run yet
   uintptr_t pc[32], address[32];   // of the access each lane stands at
   uint32_t depth[32];
   uint16_t site[32];
@@ -88,7 +89,6 @@ struct Block {
   Vector3 index;
   uint32_t warp_count, finished, longest;  // longest: requests of its longest warp
   Lane* lanes; Warp* warps; uint32_t* order;
-  uint32_t slot;
   enum : uint8_t { READY, AT_GRID, DONE } state;
   CellArray* shared_shadow;
   char* shared_bytes;  // its shared memory while another block runs
@@ -123,6 +123,7 @@ struct Emulator {
   std::vector<OptimlReport> reports;
   std::vector<OptimlTraffic> traffic;
   std::vector<char> output;
+  std::vector<uint16_t> free_stacks; uint32_t stacks_made;
   SyncObject** sync_table; uint32_t sync_count;
   bool stopped, out_of_memory;
 };
