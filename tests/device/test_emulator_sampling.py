@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 
+import numpy as np
 import pytest
 from attrs import evolve
 
-from optiml_core.device.emulator import EmulatorDevice
+from optiml_core.device.emulator import EmulatorDevice, worker_reserved
 from optiml_core.device.protocol import Built, Contents, RunOptions, RunResult
 from optiml_core.records import (
     Argument,
@@ -141,6 +143,29 @@ def test_bounds_hold_in_reserved_buffers(device: EmulatorDevice) -> None:
     launch = evolve(launch, arguments=(*launch.arguments[:2], short, launch.arguments[3]))
     result = sampled(device, build, launch, blocks=(0, launch.grid[0] - 1))
     assert [(fault.kind, fault.buffer, fault.count) for fault in result.faults] == [("out-of-bounds", "y", 1)]
+
+
+def test_contents_are_drawn_once_and_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "__global__ void k(float* x, float* y) { y[0] = x[0]; x[0] = 12345.f; x[1] = y[0] == 12345.f ? 1 : 0; }"
+    arguments = (
+        BufferArgument("x", element("float"), 100, BufferContent("normal")),
+        BufferArgument("y", element("float"), 1, BufferContent("poison")),
+    )
+    launch = Launch((1, 1, 1), (1, 1, 1), 0, arguments)
+    drawn = []
+    real = worker_reserved.buffer_contents
+    monkeypatch.setattr(worker_reserved, "buffer_contents", lambda *a: drawn.append(a[0].name) or real(*a))
+    with EmulatorDevice() as device:
+        build = built(device, text, "k")
+        for _ in range(3):
+            assert sampled(device, build, launch).faults == ()
+        assert drawn == ["x"]
+        other = evolve(launch, arguments=(evolve(arguments[0], length=101), arguments[1]))
+        assert sampled(device, build, other).faults == ()
+        assert drawn == ["x", "x"]
+        (kept, _) = device._reserved._known.values()
+        values = np.frombuffer(os.pread(kept.tile, 400, int(kept.pieces["tile_offset"][0])), np.float32)
+        assert values[0] != 12345, "the kernel wrote its own copy"
 
 
 def test_too_much_to_generate_is_said(device: EmulatorDevice) -> None:

@@ -33,7 +33,7 @@ from optiml_core.device.emulator.worker_layout import (
     place_buffers,
     read_buffers,
 )
-from optiml_core.device.emulator.worker_reserved import Reserved, reserve
+from optiml_core.device.emulator.worker_reserved import Reserved, ReservedCache
 from optiml_core.device.protocol import Built, Contents, RunOptions, RunResult
 from optiml_core.records import BufferArgument, Failure, Launch, Variant
 from optiml_core.source import SourceFile, parse
@@ -74,6 +74,7 @@ class EmulatorDevice:
         self._spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="optiml-emulator")
         self._empty_folder = tempfile.TemporaryDirectory(prefix="optiml-empty-")
         self._owner = os.getpid()
+        self._reserved = ReservedCache()
         self._sandbox: SandboxStatus | None = None
         self._closed = False
 
@@ -192,7 +193,7 @@ class EmulatorDevice:
             return loaded
         if built.widened:
             return Failure("unsupported", "a widened build is not sampled")
-        reserved = reserve(launch, seed=0)
+        reserved = self._reserved.reserve(launch)
         if isinstance(reserved, Failure):
             return reserved
         try:
@@ -358,6 +359,7 @@ class EmulatorDevice:
             return
         for worker in workers:
             worker.close()
+        self._reserved.close()
         self._spawner.shutdown()
         self._empty_folder.cleanup()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 
 import numpy as np
 from attrs import evolve, frozen
@@ -24,6 +25,8 @@ TILE_BYTES = 4 << 20
 WHOLE_BYTES = 16 << 20
 # What position-dependent contents may cost together.
 GENERATED_BYTES = 2 << 30
+# Files of values kept for the next sampled run.
+CACHED_BYTES = 512 << 20
 _GAP = 1 << 20
 _INDEPENDENT = ("normal", "uniform", "constant")
 
@@ -36,9 +39,43 @@ class Reserved:
     pieces: wire.Table
     bytes: int
     tile: int
+    tile_bytes: int = 0
 
     def close(self) -> None:
         os.close(self.tile)
+
+
+class ReservedCache:
+    """The last plans: the variants of a search are sampled on the same contents. Usable from several threads."""
+
+    def __init__(self, largest: int = CACHED_BYTES) -> None:
+        self._largest = largest
+        self._lock = threading.Lock()
+        self._known: dict[tuple[BufferArgument, ...], Reserved] = {}
+
+    def reserve(self, launch: Launch, seed: int = 0) -> Reserved | Failure:
+        """As :func:`reserve`; the caller closes what it gets, which is its own."""
+        key = tuple(argument for argument in launch.arguments if isinstance(argument, BufferArgument))
+        with self._lock:
+            found = self._known.pop(key, None)
+            if found is not None:
+                self._known[key] = found  # the newest again
+                return evolve(found, tile=os.dup(found.tile))
+        made = reserve(launch, seed)
+        if isinstance(made, Failure) or made.tile_bytes > self._largest:
+            return made
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = evolve(made, tile=os.dup(made.tile))
+            while sum(one.tile_bytes for one in self._known.values()) > self._largest:
+                self._known.pop(next(iter(self._known))).close()
+        return made
+
+    def close(self) -> None:
+        with self._lock:
+            for one in self._known.values():
+                one.close()
+            self._known = {}
 
 
 def _tile_elements(size: int) -> int:
@@ -86,4 +123,4 @@ def reserve(launch: Launch, seed: int) -> Reserved | Failure:
             pieces.append((position, mapped, written, tile_bytes))
             written += tile_bytes
         position = up(position + mapped + _GAP, PAGE)
-    return Reserved(tuple(placed), np.array(pieces, wire.RESERVED), position, tile)
+    return Reserved(tuple(placed), np.array(pieces, wire.RESERVED), position, tile, written)
