@@ -10,7 +10,6 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.records import Edit
-from optiml_core.rewrites.syntax import declared_identifier, text_of
 from optiml_core.source import TranslationUnit
 
 
@@ -143,22 +142,3 @@ def unused_name(wanted: str, taken: Iterable[str]) -> str:
 def all_names(unit: TranslationUnit) -> frozenset[str]:
     """Every identifier-like word of the file: a new name that is none of them clashes with nothing in it."""
     return frozenset(re.findall(r"[A-Za-z_]\w*", unit.source.data.decode("utf-8", "surrogateescape")))
-
-
-def file_scope_names(unit: TranslationUnit) -> frozenset[str]:
-    """Names that a new function at file scope must not have: functions, variables, types and macros of the file."""
-    found = {macro.name for macro in unit.macros}
-    stack = list(unit.tree.root_node.named_children)
-    while stack:
-        node = stack.pop()
-        if node.type in ("namespace_definition", "linkage_specification", "declaration_list", "template_declaration"):
-            stack.extend(node.named_children)
-        declarators = node.children_by_field_name("declarator")
-        name = node.child_by_field_name("name")
-        for declarator in declarators:
-            identifier = declared_identifier(declarator)
-            if identifier is not None:
-                found.add(text_of(identifier))
-        if name is not None:
-            found.add(text_of(name))
-    return frozenset(found)

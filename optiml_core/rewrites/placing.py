@@ -9,9 +9,9 @@ from attrs import frozen
 from optiml_core.records import Edit
 from optiml_core.rewrites.context import RewriteContext
 from optiml_core.rewrites.kernel_body import KernelBody
-from optiml_core.rewrites.layout import edit, file_scope_names, layout_of, line_start
+from optiml_core.rewrites.layout import all_names, edit, layout_of, line_start
 from optiml_core.rewrites.reductions import ReductionKind, collectives
-from optiml_core.rewrites.syntax import names_in, walk_types
+from optiml_core.rewrites.syntax import walk_types
 
 
 @frozen
@@ -27,7 +27,8 @@ def insert_functions(
 ) -> PlacedFunctions:
     """The functions that combine values of the wanted kinds and types over a ``warp`` or a ``block``."""
     unit = context.unit
-    taken = file_scope_names(unit) | names_in(body.body) | body.parameter_names
+    # No word of the file: another kernel's local of that name would seem to mean the new function.
+    taken = all_names(unit)
     file_text = unit.source.data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     made = collectives(wanted, scope, file_text, taken, layout_of(unit, body.body).step)
     if not made.text:

@@ -232,3 +232,13 @@ def test_a_taken_name_is_left_alone() -> None:
     text = after("parallel-row", before)
     assert "float warp_sum_2(float value) {" in text
     assert "const int lane_2 = threadIdx.x % 32;" in text
+
+
+def test_a_word_of_another_kernel_is_no_name_for_a_function() -> None:
+    """Else that kernel's text would seem to mean the new function, and only one kernel is verified."""
+    before = (
+        "__global__ void f(const float* x, float* y, int n) {\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (i < n) {\n    float s = 0;\n    for (int j = 0; j < n; j++) s += x[i * n + j];\n    y[i] = s;\n  }\n}\n"
+        "__global__ void other(float* y) { float warp_sum = y[0]; y[1] = warp_sum; }\n"
+    )
+    assert "float warp_sum_2(float value) {" in after("parallel-row", before)
