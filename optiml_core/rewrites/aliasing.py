@@ -8,7 +8,7 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.records import LaunchSite, Parameter
-from optiml_core.rewrites.callers import unknown_callers
+from optiml_core.rewrites.callers import launches_elsewhere, unknown_callers
 from optiml_core.rewrites.context import OutsideLaunch, Refusal, RewriteContext
 from optiml_core.rewrites.syntax import (
     ancestors,
@@ -75,7 +75,7 @@ def _apart_at_launches(context: RewriteContext, names: list[str]) -> str | None:
         return refusal.reason
     positions = {parameter.name: index for index, parameter in enumerate(context.kernel.parameters)}
     sites = [OutsideLaunch(context.unit, site) for site in context.unit.launches_of(context.kernel)]
-    for outside in (*sites, *(context.other_launch_sites or ())):
+    for outside in (*sites, *launches_elsewhere(context)):
         line = outside.unit.source.line_of(outside.site.range.start_byte)
         passed = [outside.site.arguments[positions[n]] for n in names if positions[n] < len(outside.site.arguments)]
         if len(set(passed)) != len(names) or not all(_is_own_allocation(outside.unit, outside.site, p) for p in passed):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optiml_core.rewrites.callers import unknown_callers
+from optiml_core.rewrites.callers import launches_elsewhere, unknown_callers
 from optiml_core.rewrites.context import OutsideLaunch, Refusal, RewriteContext
 from optiml_core.rewrites.kernel_body import object_macros
 from optiml_core.rewrites.launch_text import LaunchPlan, read, substitute_plan
@@ -17,7 +17,7 @@ def known_blocks(context: RewriteContext) -> tuple[Shape, ...] | None:
     if unknown_callers(context) is not None:
         return None
     sites = [OutsideLaunch(context.unit, site) for site in context.unit.launches_of(context.kernel)]
-    return tuple(_shape(outside) for outside in (*sites, *(context.other_launch_sites or ())))
+    return tuple(_shape(outside) for outside in (*sites, *launches_elsewhere(context)))
 
 
 def known_block_widths(context: RewriteContext) -> frozenset[int] | None:

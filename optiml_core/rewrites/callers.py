@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tree_sitter import Node
 
 from optiml_core.records import Kernel, LaunchSite
-from optiml_core.rewrites.context import Refusal, RewriteContext
+from optiml_core.rewrites.context import OutsideLaunch, Refusal, RewriteContext
 from optiml_core.rewrites.syntax import ancestors, called_name, text_of, walk_types
 from optiml_core.source import TranslationUnit
 
@@ -15,6 +15,15 @@ from optiml_core.source import TranslationUnit
 _HARMLESS_USES = frozenset(
     {"cudaFuncSetAttribute", "cudaFuncSetCacheConfig", "cudaFuncGetAttributes", "cudaFuncSetSharedMemConfig"}
 )
+
+
+def launches_elsewhere(context: RewriteContext) -> tuple[OutsideLaunch, ...]:
+    """The launches in other files that mean this kernel; a file with a kernel of that name launches its own."""
+    return tuple(
+        outside
+        for outside in context.other_launch_sites or ()
+        if not any(own.name == context.kernel.name for own in outside.unit.kernels)
+    )
 
 
 def unknown_callers(context: RewriteContext) -> Refusal | None:
@@ -25,7 +34,7 @@ def unknown_callers(context: RewriteContext) -> Refusal | None:
     if other_use is not None:
         line = context.unit.source.line_of(other_use.start_byte)
         return Refusal(f"{kernel.name} is used other than in a launch in line {line}: the launch cannot be followed")
-    if not here and not context.other_launch_sites:
+    if not here and not launches_elsewhere(context):
         return Refusal(f"no launch of {kernel.name} is known, so its launch cannot be changed (allow `launch`)")
     if context.other_launch_sites is None and not is_private(context.unit, kernel):
         return Refusal("other files may launch the kernel and were not searched (allow `launch`)")

@@ -6,7 +6,7 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.records import Edit
-from optiml_core.rewrites.callers import unknown_callers
+from optiml_core.rewrites.callers import launches_elsewhere, unknown_callers
 from optiml_core.rewrites.context import OutsideLaunch, Refusal, RewriteContext
 from optiml_core.rewrites.kernel_body import KernelBody, barriers_in, builtins_in, read_kernel, returns_in
 from optiml_core.rewrites.launch_text import is_primary
@@ -141,7 +141,7 @@ def _number_of_columns(context: RewriteContext) -> str | Refusal:
     """The parameter whose argument every launch also passes as its grid."""
     refusal = unknown_callers(context)
     sites = [OutsideLaunch(context.unit, site) for site in context.unit.launches_of(context.kernel)]
-    sites += list(context.other_launch_sites or ())
+    sites += launches_elsewhere(context)
     if refusal is not None or not sites:
         return refusal or Refusal("no launch tells how many columns there are")
     found: set[str] | None = None

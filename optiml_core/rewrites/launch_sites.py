@@ -8,7 +8,7 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.records import Edit, LaunchChange, LaunchSite
-from optiml_core.rewrites.callers import macro_call_around, unknown_callers
+from optiml_core.rewrites.callers import launches_elsewhere, macro_call_around, unknown_callers
 from optiml_core.rewrites.context import OutsideLaunch, Refusal, RewriteContext
 from optiml_core.rewrites.declaration_comment import edit_declaration
 from optiml_core.rewrites.kernel_body import KernelBody, object_macros
@@ -63,7 +63,7 @@ def edit_launches(context: RewriteContext, body: KernelBody, plan: LaunchPlan) -
     if refusal is not None and "launch" not in context.allow:
         return refusal
     sites = [OutsideLaunch(context.unit, site) for site in context.unit.launches_of(context.kernel)]
-    sites += list(context.other_launch_sites or ())
+    sites += launches_elsewhere(context)
     host_plan = substitute_plan(plan, lambda name: kernel_meaning(body, name, frozenset()))
     if isinstance(host_plan, Refusal):
         return host_plan

@@ -236,3 +236,12 @@ def test_carriage_returns_stay() -> None:
     assert isinstance(made, Rewritten)
     after = text_after(context, made)
     assert after.count("\r\n") == text.count("\r\n") == after.count("\n")
+
+
+def test_a_file_with_a_kernel_of_that_name_launches_its_own() -> None:
+    other = unit_of(KERNEL + "void h(float* y) { f<<<9, 9>>>(y, 3, 4); }", "other.cu")
+    here = unit_of(KERNEL + "void g(float* x) { f<<<1, 32>>>(x, 7, 2); }")
+    context = RewriteContext(here, here.kernels[0], other_launch_sites=(OutsideLaunch(other, other.launch_sites[0]),))
+    made = relaunched(context, **ROWS)
+    assert isinstance(made, Rewritten)
+    assert {one.file for one in made.edits} == {"case.cu"}
