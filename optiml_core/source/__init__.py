@@ -5,6 +5,7 @@ from optiml_core.source.affine_form import AffineForm
 from optiml_core.source.builtin_types import element_type_of
 from optiml_core.source.calls import Barrier, FunctionCall, barriers, calls_in
 from optiml_core.source.edits import apply_edits, unified_diff, unified_diff_bytes
+from optiml_core.source.exact_types import exact_types
 from optiml_core.source.included_files import UnitWithIncludes, parse_with_includes
 from optiml_core.source.kernel_contents import (
     KernelArray,
@@ -57,6 +58,7 @@ __all__ = [
     "check_edits",
     "element_type_of",
     "enclosing_macro_call",
+    "exact_types",
     "form_of",
     "integer_constants",
     "loops",

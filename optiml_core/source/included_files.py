@@ -68,7 +68,7 @@ def parse_with_includes(
         for include in unit.includes:
             if not include.quoted:
                 continue
-            target = _find(include.name, source.path, include_folders)
+            target = find_included(include.name, source.path, include_folders)
             if target is None:
                 missing.append((include.name, source.path, include.range.start_line))
             elif _key(target) not in known:
@@ -86,7 +86,8 @@ def _key(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _find(name: str, including: str, folders: Sequence[str | Path]) -> str | None:
+def find_included(name: str, including: str, folders: Sequence[str | Path]) -> str | None:
+    """The file that a quoted include means: beside the including file, else in the folders; or None."""
     for folder in (Path(including).parent, *map(Path, folders)):
         try:
             candidate = folder / name
