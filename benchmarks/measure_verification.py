@@ -2,8 +2,8 @@
 
     python benchmarks/measure_verification.py [--write benchmarks/results/verification.md]
 
-``first`` is the first verdict on an original, with all of the original's own runs; the medians are of further candidates,
-compiling included.
+``first`` is the first verdict on an original, with all of the original's own runs; the medians are of further
+candidates, compiling included.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import argparse
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from attrs import frozen
+
 from optiml_core.device.emulator import EmulatorDevice
+from optiml_core.verification.verify import Level
 from tests.verification.proof import (
     edited,
     kernel_names,
@@ -34,58 +36,72 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="write the table to this file too")
     arguments = parser.parse_args()
     lines = [
-        "| kernel | wrong refused by the full verdict | by the quick gate | correct accepted | first quick, s | first full, s "
-        "| quick, median s | full, median s |",
+        "| kernel | wrong refused | by the quick gate | correct accepted | first quick, s | first full, s "
+        "| quick, median s | full of a correct one, median s |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    quick_all: list[float] = []
-    full_all: list[float] = []
-    firsts: list[float] = []
-    everything = variants()
-    # A cache of its own, so that compiling is timed.
-    with tempfile.TemporaryDirectory() as cache, EmulatorDevice(Path(cache)) as device:
+    times: dict[str, list[float]] = {"quick": [], "full": [], "first quick": [], "first full": []}
+    # Caches of their own, so that compiling is timed in both passes.
+    with (
+        tempfile.TemporaryDirectory() as one,
+        tempfile.TemporaryDirectory() as two,
+        EmulatorDevice(Path(one)) as for_quick,
+        EmulatorDevice(Path(two)) as for_full,
+    ):
         for kernel in kernel_names():
-            workload = workload_of(original_text(kernel), kernel)
-            original = variant_of(original_text(kernel), kernel)
-            verifier = verifier_of(kernel, device)
-            started = time.perf_counter()
-            verifier.verify(original, "quick")
-            first_quick = time.perf_counter() - started
-            verifier.verify(original, "full")
-            first = time.perf_counter() - started
-            firsts.append(first)
-            quick: list[float] = []
-            full: list[float] = []
-            told = {"wrong": [0, 0, 0], "correct": [0, 0, 0]}
-            for one in everything:
-                if one.kernel != kernel:
-                    continue
-                candidate = variant_of(edited(one), kernel, workload)
-                gate = verifier.verify(candidate, "quick")
-                verdict = verifier.verify(candidate, "full")
-                quick.append(gate.seconds)
-                full.append(verdict.seconds)
-                right = one.kind == "correct"
-                told[one.kind][0] += (verdict.equivalent is True) == right
-                told[one.kind][1] += (gate.equivalent is True) == right
-                told[one.kind][2] += 1
-            quick_all += quick
-            full_all += full
-            wrong, correct = told["wrong"], told["correct"]
+            quick = judged(kernel, "quick", for_quick)
+            full = judged(kernel, "full", for_full)
+            for level, result in (("quick", quick), ("full", full)):
+                times[f"first {level}"].append(result.first)
+                # A wrong variant ends at its first problem: the time of a verdict is that of a correct one.
+                times[level] += result.correct_seconds if level == "full" else result.seconds
             lines.append(
-                f"| {kernel} | {wrong[0]} of {wrong[2]} | {wrong[1]} | {correct[0]} of {correct[2]} | {first_quick:.2f} "
-                f"| {first:.2f} | {statistics.median(quick):.2f} | {statistics.median(full):.2f} |"
+                f"| {kernel} | {full.wrong[0]} of {full.wrong[1]} | {quick.wrong[0]} "
+                f"| {full.correct[0]} of {full.correct[1]} | {quick.first:.2f} | {full.first:.2f} "
+                f"| {statistics.median(quick.seconds):.2f} | {statistics.median(full.correct_seconds):.2f} |"
             )
             print(lines[-1], flush=True)
-    lines.append("")
-    lines.append(
-        f"{len(quick_all)} variants: quick gate median {statistics.median(quick_all):.2f} s, longest {max(quick_all):.2f} s; "
-        f"full verdict median {statistics.median(full_all):.2f} s, longest {max(full_all):.2f} s; first full verdict on an "
-        f"original median {statistics.median(firsts):.2f} s, longest {max(firsts):.2f} s."
-    )
+    lines += ["", "; ".join(summary(name, values) for name, values in times.items()) + "."]
     print(lines[-1])
     if arguments.write:
         arguments.write.write_text("\n".join(lines) + "\n")
+
+
+@frozen
+class Judged:
+    """One kernel at one level: right answers of all, seconds of the first verdict and of each variant's."""
+
+    wrong: tuple[int, int]
+    correct: tuple[int, int]
+    first: float
+    seconds: list[float]
+    correct_seconds: list[float]
+
+
+def judged(kernel: str, level: Level, device: EmulatorDevice) -> Judged:
+    workload = workload_of(original_text(kernel), kernel)
+    verifier = verifier_of(kernel, device)
+    first = verifier.verify(variant_of(original_text(kernel), kernel), level).seconds
+    counts = {"wrong": [0, 0], "correct": [0, 0]}
+    seconds: dict[str, list[float]] = {"wrong": [], "correct": []}
+    for one in variants():
+        if one.kernel == kernel:
+            verdict = verifier.verify(variant_of(edited(one), kernel, workload), level)
+            seconds[one.kind].append(verdict.seconds)
+            counts[one.kind][0] += (verdict.equivalent is True) == (one.kind == "correct")
+            counts[one.kind][1] += 1
+    wrong, correct = (counts[kind] for kind in ("wrong", "correct"))
+    return Judged(
+        (wrong[0], wrong[1]),
+        (correct[0], correct[1]),
+        first,
+        seconds["wrong"] + seconds["correct"],
+        seconds["correct"],
+    )
+
+
+def summary(name: str, values: list[float]) -> str:
+    return f"{name}: {len(values)} verdicts, median {statistics.median(values):.2f} s, longest {max(values):.2f} s"
 
 
 if __name__ == "__main__":

@@ -32,9 +32,14 @@ _FATAL_FAULTS = frozenset(
 _TOO_LARGE = frozenset({"timeout", "out-of-memory", "step-limit"})
 
 # The longest that one run of the original may take before a point counts as too large for this device, seconds.
-LONGEST_RUN = 4.0
-# The longest run at declared sizes, without checkers, that a full verdict can afford a few times, seconds.
-LONGEST_UNCHECKED = 0.3
+LONGEST_RUN = 10.0
+# The most memory accesses of one run that a verdict can afford a few times: some 2 s with checkers on the emulator,
+# 0.3 s without. Counted, not timed, so that a verdict does not depend on how busy the machine is.
+MOST_CHECKED = 40_000_000
+MOST_UNCHECKED = 30_000_000
+# The largest buffers, together, of which a dozen copies can be held: original, shadow, poisons, moved inputs. Bytes.
+LARGEST_CHECKED = 128 << 20
+LARGEST_UNCHECKED = 64 << 20
 SCHEDULES = (0, 1, 2)
 PERTURBATIONS = 2
 # Where contents for other purposes come from, so that they are unlike those of any point.
@@ -88,6 +93,11 @@ class OriginalRuns:
         launch = self.launch(point)
         if isinstance(launch, Failure):
             return launch
+        buffers = [one for one in (*launch.arguments, *launch.globals) if isinstance(one, BufferArgument)]
+        size = sum(one.length * one.element.size for one in buffers)
+        limit = LARGEST_CHECKED if point.checked else LARGEST_UNCHECKED
+        if size > limit:
+            return Failure("out-of-memory", f"its buffers have {size >> 20} MiB; {limit >> 20} MiB is the limit")
         arrays = make_contents(launch, point.seed + 1000 * self.seed, point.family)
         if isinstance(arrays, Failure):
             return arrays
@@ -113,14 +123,19 @@ class OriginalRuns:
         pattern: int = 0,
         checks: bool = True,
         widened: bool = False,
+        steps: int = MOST_CHECKED,
     ) -> RunResult | Failure:
-        """One run of the original."""
+        """One run of the original, of at most so many accesses."""
         built = self.build(launch, widened)
         if isinstance(built, Failure):
             return built
         self.runs += 1
         options = RunOptions(
-            checks=checks, schedule=schedule, poison=POISON_PATTERNS[pattern], seconds=LONGEST_RUN
+            checks=checks,
+            schedule=schedule,
+            poison=POISON_PATTERNS[pattern],
+            seconds=LONGEST_RUN,
+            steps=steps,
         )
         return self.device.run(built, launch, contents, options)
 
@@ -169,12 +184,13 @@ class OriginalRuns:
             return _dropped(point, prepared)
         launch, contents, outputs = prepared.launch, prepared.contents, prepared.outputs
         started = time.perf_counter()
-        first = self.run(launch, contents, SCHEDULES[0], checks=point.checked)
+        steps = MOST_CHECKED if point.checked else MOST_UNCHECKED
+        first = self.run(launch, contents, SCHEDULES[0], checks=point.checked, steps=steps)
         seconds = time.perf_counter() - started
         if isinstance(first, Failure):
             return _dropped(point, first)
-        if not point.checked and seconds > LONGEST_UNCHECKED:
-            return Dropped(point, "too-large", f"one run of the original takes {seconds:.1f} s on this device")
+        if any(fault.kind == "step-limit" for fault in first.faults):
+            return Dropped(point, "too-large", f"the original makes more than {steps:,} memory accesses")
         second_contents = poisoned(contents, outputs, POISON_PATTERNS[1])
         # Other contents and addresses do not change the order in which threads run: one schedule shows what they do.
         plain = point.family == "declared" and point.seed == 0 and not point.offset and point.checked

@@ -13,6 +13,8 @@ from optiml_core.records import BufferArgument, Failure, Kernel, Launch
 from optiml_core.verification.references import Point
 from optiml_core.verification.roles import Role
 from optiml_core.workload import VALUE_FAMILIES, Workload, resolve_launch, size_variations
+from optiml_core.workload.expression import names_in
+from optiml_core.workload.items import Scalar
 
 QUICK_SHAPES = 2
 MOST_ALIAS_PAIRS = 4
@@ -92,6 +94,29 @@ def scalar_points(point: Point, scalars: tuple[Overrides, ...]) -> tuple[Point, 
         if any(value == 0 for _, value in overrides):
             points.append(evolve(changed, family="infinities and NaN"))
     return tuple(points)
+
+
+def scaled_down(workload: Workload, point: Point) -> tuple[Point, ...]:
+    """The declared launch with every size divided by 2, 4, 8 and so on, largest first; sizes that must divide by
+    something keep to the multiples of 64 below."""
+    launch = resolve_launch(workload, point.index)
+    if isinstance(launch, Failure):
+        return ()
+    sizes = {name: int(launch.names[name]) for name in workload.sizes if name in launch.names}
+    free = {name: value for name, value in sizes.items() if name in _plain_numbers(workload)}
+    points: list[Point] = []
+    for power in range(1, 17):
+        smaller = {name: max(value >> power, 1) for name, value in free.items()}
+        rounded = {name: value // 64 * 64 if value >= 64 else value for name, value in smaller.items()}
+        points.extend(evolve(point, overrides=tuple(sorted(one.items()))) for one in (smaller, rounded) if one)
+    return tuple(dict.fromkeys(points))
+
+
+def _plain_numbers(workload: Workload) -> frozenset[str]:
+    """The names whose values are numbers: others follow from them and cannot be overridden apart."""
+    return frozenset(
+        item.name for item in workload.items if isinstance(item, Scalar) and not names_in(item.value)
+    )
 
 
 def more_seeds(points: tuple[Point, ...]) -> tuple[Point, ...]:

@@ -67,6 +67,11 @@ class Reference:
     has_shadow: bool = True
     seconds: float = 0.0
 
+    @property
+    def cost(self) -> float:
+        """Memory accesses of one run, where the device counts them; the same on every machine."""
+        return self.result.metrics.get("accesses", 0.0)
+
     def contents_for(self, pattern: int) -> Contents:
         """The contents with ``POISON_PATTERNS[pattern]`` in the outputs."""
         if pattern == 0:

@@ -22,6 +22,7 @@ from optiml_core.verification.plan import (
     make_plan,
     more_seeds,
     scalar_points,
+    scaled_down,
     shifted,
 )
 from optiml_core.verification.references import Dropped, Observation, Point, Reference
@@ -29,6 +30,8 @@ from optiml_core.verification.trial import Problem, Trial, point_runs
 
 # Schedules of the determinism stage, besides those of the quick shapes.
 MORE_SCHEDULES = (3, 4, 5, 6)
+# Where one run makes more accesses than this (some 0.1 s with all checkers), families and seeds take the other shape.
+MANY_ACCESSES = 2_000_000
 # In this family NaN is what is looked for; in any other one an output of nothing but NaN shows nothing.
 NAN_FAMILY = "infinities and NaN"
 QUICK_RUNS = ((0, 0), (1, 0), (0, 1))
@@ -89,6 +92,12 @@ class Oracle:
 
     def quick_points(self) -> tuple[Point, ...]:
         return tuple(reference.point for reference in self.quick())
+
+    def affordable(self) -> tuple[Point, ...]:
+        """The quick points that can be run many times: those below a number of accesses, or the cheapest one."""
+        cheap = [reference for reference in self.quick() if reference.cost <= MANY_ACCESSES]
+        chosen = cheap or sorted(self.quick(), key=lambda reference: reference.cost)[:1]
+        return tuple(reference.point for reference in chosen)
 
     def self_test(self) -> str | None:
         """What a known-bad output would get away with on this workload, or None."""
@@ -165,7 +174,7 @@ def run_all_shapes(on: OnTrial) -> Covered | Problem:
     """Every other shape, and more contents at the quick ones."""
     quick = on.oracle.quick_points()
     rest = tuple(point for point in on.oracle.plan.shapes if point not in quick)
-    ran, problem = _run_points(on, (*rest, *more_seeds(quick)))
+    ran, problem = _run_points(on, (*rest, *more_seeds(on.oracle.affordable())))
     if problem is not None:
         return problem
     labels = dict.fromkeys(reference.point.label for reference in (*on.oracle.quick(), *ran))
@@ -176,7 +185,7 @@ def run_scalars(on: OnTrial) -> Covered | Problem:
     scalars = on.oracle.plan.scalars
     if not scalars:
         return Covered("no scalar besides sizes", not_run=True)
-    ran, problem = _run_points(on, scalar_points(on.oracle.quick()[0].point, scalars))
+    ran, problem = _run_points(on, scalar_points(on.oracle.affordable()[0], scalars))
     if problem is not None:
         return problem
     names = {name for overrides in scalars for name, _ in overrides}
@@ -189,7 +198,7 @@ def run_scalars(on: OnTrial) -> Covered | Problem:
 def run_families(on: OnTrial) -> Covered | Problem:
     """Every value family; one in which nothing could be told is dropped, and said so."""
     told: list[str] = []
-    for number, point in enumerate(families(on.oracle.quick_points())):
+    for number, point in enumerate(families(on.oracle.affordable())):
         reference = on.oracle.reference(point)
         if reference is None:
             on.not_checked.append(f"family {point.family}: {on.oracle.dropped[point].reason}")
@@ -230,7 +239,7 @@ def run_aliasing(on: OnTrial) -> Covered | Problem:
     promised = launch_facts.added_restrict(on.kernel, on.candidate_kernel or on.kernel)
     read_only = launch_facts.read_only_loads(on.original.source.text, on.candidate.source.text)
     told: list[str] = []
-    for reference in on.oracle.quick()[:1]:
+    for reference in [one for one in on.oracle.quick() if one.point in on.oracle.affordable()][:1]:
         for point in alias_points(on.kernel, reference.launch, reference.roles, reference.point):
             if not on.oracle.runs.is_well_defined(point):
                 continue
@@ -250,8 +259,10 @@ def run_aliasing(on: OnTrial) -> Covered | Problem:
 
 
 def run_schedules(on: OnTrial) -> Covered | Problem:
-    for reference in on.oracle.quick()[:1]:
-        problem = on.trial.observe(reference, [(0, 0), *((0, schedule) for schedule in MORE_SCHEDULES)])
+    for point in on.oracle.affordable()[:1]:
+        reference = on.oracle.reference(point)
+        schedules = [(0, 0), *((0, schedule) for schedule in MORE_SCHEDULES)]
+        problem = None if reference is None else on.trial.observe(reference, schedules)
         if problem is not None:
             return problem
     return Covered(f"{len(MORE_SCHEDULES) + 2} orders of blocks and warps")
@@ -259,14 +270,21 @@ def run_schedules(on: OnTrial) -> Covered | Problem:
 
 def run_declared(on: OnTrial) -> Covered | Problem:
     """The declared launches themselves, without checkers, where the device can afford it."""
-    ran, problem = _run_points(on, on.oracle.plan.declared)
-    if problem is not None:
-        return problem
-    for point in on.oracle.plan.declared:
-        if point in on.oracle.dropped:
-            on.not_checked.append(f"{point.label}: {on.oracle.dropped[point].reason}")
     if not on.oracle.plan.declared:
         return Covered("among the shapes")
+    ran: list[Reference] = []
+    for declared in on.oracle.plan.declared:
+        # Too large for this device: the largest one that is not, each size divided by the same number.
+        for point in (declared, *scaled_down(on.oracle.runs.workload, declared)):
+            some, problem = _run_points(on, (point,))
+            if problem is not None:
+                return problem
+            ran += some
+            dropped = on.oracle.dropped.get(point)
+            if point is declared and dropped is not None:
+                on.not_checked.append(f"{point.label}: {dropped.reason}")
+            if dropped is None or dropped.kind not in ("too-large", "no-launch"):
+                break
     return _covered_points(ran, "too large for this device")
 
 

@@ -31,11 +31,13 @@ from optiml_core.verification.references import Observation, Point, Reference
 # Failures that say nothing of the candidate: a verdict cannot be reached.
 _NOT_THE_CANDIDATES_FAULT = frozenset({"unsupported", "sandbox-missing", "cancelled", "missing-tool"})
 
-# A candidate may be this much slower than the original's slowest run before it counts as hung, at least and at most
-# so many seconds.
+# A candidate may make so many times the original's accesses, or take so many times its time, before it counts as hung;
+# at least so many accesses, at least and at most so many seconds.
 SLOWER = 50.0
+FEWEST_STEPS = 1_000_000
 SHORTEST_LIMIT = 1.0
 LONGEST_LIMIT = 10.0
+DEFAULT_STEPS = RunOptions().steps
 
 
 @frozen
@@ -96,6 +98,7 @@ class Trial:
             schedule=schedule,
             poison=POISON_PATTERNS[pattern],
             seconds=min(max(SLOWER * reference.seconds, SHORTEST_LIMIT), LONGEST_LIMIT),
+            steps=int(max(SLOWER * reference.cost, FEWEST_STEPS)) if reference.cost else DEFAULT_STEPS,
         )
         result = self.device.run(built, launch, reference.contents_for(pattern), options)
         label = reference.point.label

@@ -9,12 +9,10 @@ from typing import Literal
 from attrs import frozen
 
 from optiml_core.device.protocol import Device
-from optiml_core.records import LaunchChange, Variant
+from optiml_core.records import Failure, LaunchChange, Variant
 from optiml_core.source import SourceFile, parse
 from optiml_core.verification import Verifier
-from optiml_core.workload import Workload, find_workload
-from optiml_core.workload.expression import write_expression
-from optiml_core.workload.items import Shape, SharedMemory
+from optiml_core.workload import Workload, find_workload, launch_change_of
 
 KERNELS = Path(__file__).parent / "kernels"
 
@@ -69,28 +67,17 @@ def workload_of(text: str, kernel: str) -> Workload:
 
 
 def variant_of(text: str, kernel: str, original: Workload | None = None) -> Variant:
-    """A variant with the launch that its own comment declares, relative to the original's."""
-    change = LaunchChange()
+    """A variant with the launch that its own comment declares, relative to the original's; without a change where
+    the two cannot be told apart, which the verdict must then see for itself."""
+    change: LaunchChange | Failure = LaunchChange()
     if original is not None:
-        change = launch_change(original, workload_of(text, kernel))
+        unit = parse(SourceFile(f"{kernel}.cu", text.encode()))
+        found = unit.kernel(kernel)
+        assert found is not None, kernel
+        change = launch_change_of(original, unit, found)
+    if isinstance(change, Failure):
+        change = LaunchChange()
     return Variant(f"{kernel}.cu", text.encode(), kernel, launch_change=change)
-
-
-def launch_change(original: Workload, candidate: Workload) -> LaunchChange:
-    before, after = _shapes(original), _shapes(candidate)
-    changed = {name: value for name, value in after.items() if before.get(name) != value}
-    shared = changed.get("shared")
-    return LaunchChange(changed.get("grid"), changed.get("block"), shared[0] if shared else None)
-
-
-def _shapes(workload: Workload) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for item in workload.items:
-        if isinstance(item, Shape):
-            found[item.name] = tuple(([write_expression(one) for one in item.extents] + ["1", "1"])[:3])
-        elif isinstance(item, SharedMemory):
-            found["shared"] = (write_expression(item.bytes),)
-    return found
 
 
 def verifier_of(kernel: str, device: Device) -> Verifier:
