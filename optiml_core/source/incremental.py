@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
 
 from attrs import evolve, frozen
 from tree_sitter import Parser, Tree
@@ -30,13 +29,13 @@ from optiml_core.source.lexical import (
     skeleton_of,
     without_comments,
 )
-from optiml_core.source.source_file import SourceFile
+from optiml_core.source.macro_text import read_macros
+from optiml_core.source.source_file import UTF8_BOM, SourceFile
 from optiml_core.source.token_scan import KernelTokens
 from optiml_core.source.translation_unit import TranslationUnit
 
 LARGEST_WINDOW = 1 << 16  # bytes
 _STATEMENT_END = re.compile(rb"[;{}]")
-_NOT_A_BRACE = bytes(b for b in range(256) if b not in b"{}")
 # Words whose meaning reaches beyond the statement that they stand in.
 _FAR_REACHING = re.compile(
     rb"__global__|__device__|__constant__|namespace|template|typedef|using|struct|class|union|enum|extern|cudaLaunch"
@@ -92,9 +91,11 @@ def parse_again(source: SourceFile, previous: TranslationUnit) -> TranslationUni
     if reached > window.new_end or (spans and spans[-1].end >= window.new_end):
         return None  # a comment or literal now reaches beyond the window
     piece = skeleton_of(source.data, window.start, window.new_end, spans)
-    if not _is_local(piece, directives, previous, window):
+    if not _is_local(piece, previous, window):
         return None
     scan = _joined_scan(previous.scan, piece, spans, directives, window)
+    if not _same_structure(previous.scan, scan, window):
+        return None
     blanked = _joined_blanked(source.data, previous.blanked, scan, spans, directives, window)
     tree = _tree(previous, blanked.text)
     fresh = without_comments(source.data, window.start, window.new_end, spans)
@@ -111,27 +112,36 @@ def _window(after: bytes, previous: TranslationUnit) -> Window | None:
     start, old_end, new_end = changed_range(previous.source.data, after)
     first = max(skeleton.rfind(sign, 0, start) for sign in (b";", b"{", b"}")) + 1
     last = _STATEMENT_END.search(skeleton, old_end)
-    if first == 0 or last is None:
+    if last is None or (first == 0 and after.startswith(UTF8_BOM) != previous.source.data.startswith(UTF8_BOM)):
         return None
+    if first == 0 and after.startswith(UTF8_BOM):
+        first = len(UTF8_BOM)
+        if start < first:
+            return None
     window = Window(first, last.end(), last.end() + new_end - old_end)
     return window if window.old_end - first < LARGEST_WINDOW and window.new_end - first < LARGEST_WINDOW else None
 
 
-def _is_local(piece: bytes, directives: Sequence[Directive], previous: TranslationUnit, window: Window) -> bool:
-    old = previous.scan.skeleton[window.start : window.old_end]
-    if old.translate(None, _NOT_A_BRACE) != piece.translate(None, _NOT_A_BRACE):
+def _same_structure(old: LexicalScan, new: LexicalScan, window: Window) -> bool:
+    """Whether braces and directives of the window are the same as before, in the same order."""
+    before = [e.kind for e in old.events_between(window.start, window.old_end)]
+    if before != [e.kind for e in new.events_between(window.start, window.new_end)]:
         return False
+    return _directives(old, window.start, window.old_end) == _directives(new, window.start, window.new_end)
+
+
+def _directives(scan: LexicalScan, start: int, end: int) -> list[tuple[str, str]]:
+    """Word and text of the directives in a range, apart from pragmas, which have no effect beyond it."""
+    first = bisect_left(scan.directives, start, key=lambda d: d.start)
+    last = bisect_left(scan.directives, end, key=lambda d: d.start)
+    return [(d.word, d.text) for d in scan.directives[first:last] if d.word != "pragma"]
+
+
+def _is_local(piece: bytes, previous: TranslationUnit, window: Window) -> bool:
+    old = previous.scan.skeleton[window.start : window.old_end]
     if old[-1:] != piece[-1:] or _FAR_REACHING.search(old) or _FAR_REACHING.search(piece):
         return False
-    if any(d.word != "pragma" for d in directives):
-        return False
     scan = previous.scan
-    first = bisect_left(scan.directives, window.start, key=lambda d: d.start)
-    for directive in scan.directives[first:]:
-        if directive.start >= window.old_end:
-            break
-        if directive.word != "pragma":
-            return False
     if any(s.kind == "inactive" and s.start < window.old_end and window.start < s.end for s in scan.spans):
         return False
     if any(window.start <= at < window.old_end for at in previous.blanked.global_words):
@@ -179,8 +189,8 @@ def _joined_blanked(
         old.macros,
     )
     macros = old.macros
-    if delta:
-        macros = tuple(m._replace(start=m.start + delta, end=m.end + delta) if m.start >= start else m for m in macros)
+    if delta or directives:
+        macros = read_macros(scan.directives)
     return Blanked(
         old.text[:start] + text + old.text[window.old_end :],
         old.skeleton[:start] + skeleton + old.skeleton[window.old_end :],

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.source.incremental import changed_range, parse_again
 
+HEAD = b"int before = 1; /* a */ int behind; "
 TEXT = b"""#include <cstdio>
 // a kernel; with { braces } in a comment
 #define N 16
@@ -65,11 +66,14 @@ pieces = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=250, deadline=None)
-@given(edits=st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 6), pieces), min_size=1, max_size=3))
-def test_an_edited_file_reads_as_a_fresh_one(edits: list[tuple[int, int, bytes]]) -> None:
-    unit = parse(SourceFile("k.cu", TEXT))
-    text = TEXT
+@settings(max_examples=150, deadline=None)
+@given(
+    head=st.sampled_from([b"", HEAD, b"\xef\xbb\xbf", b"\n\n", b"#if A\nint x;\n#else\nint y; int z;\n#endif\n"]),
+    edits=st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 6), pieces), min_size=1, max_size=3),
+)
+def test_an_edited_file_reads_as_a_fresh_one(head: bytes, edits: list[tuple[int, int, bytes]]) -> None:
+    text = head + TEXT
+    unit = parse(SourceFile("k.cu", text))
     for at, length, insert in edits:
         text = edited(text, min(at, len(text)), length, insert)
         unit = parse(SourceFile("k.cu", text), unit)
@@ -94,6 +98,21 @@ def test_an_edit_in_a_body_takes_the_fast_way() -> None:
         # What lies before the edit is the very same record.
         if old == b"return 0":
             assert again.kernels[0] is before.kernels[0]
+
+
+def test_an_edit_before_the_first_statement_or_beside_directives_takes_the_fast_way() -> None:
+    text = b"// note\n#include <cstdio>\nint a;\n#define N 3\n// more\nint b;\n" + TEXT
+    before = parse(SourceFile("k.cu", text))
+    for old, new in [
+        (b"// note", b"// a note"),
+        (b"int a;", b"int  a;"),
+        (b"// more", b"// more\n"),
+        (b"int b", b"int c"),
+    ]:
+        source = SourceFile("k.cu", text.replace(old, new))
+        again = parse_again(source, before)
+        assert again is not None, old
+        same(again, parse(source))
 
 
 def test_edits_with_far_effects_are_read_as_a_whole() -> None:
