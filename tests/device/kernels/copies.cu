@@ -153,3 +153,20 @@ __global__ void k(const float* a, float* o) {
   }
   o[threadIdx.x] = sum;
 }
+
+//// a pipeline's wait for all but the latest copies
+//// launch 1, 32
+//// argument floats(64)
+//// argument zeros(64)
+//// expect 1 = a[0]
+__global__ void k(const float* a, float* o) {
+  __shared__ float s[64];
+  auto pipe = cuda::make_pipeline();
+  int t = threadIdx.x;
+  pipe.producer_acquire(); cuda::memcpy_async(&s[t], a + t, sizeof(float), pipe); pipe.producer_commit();
+  pipe.producer_acquire(); cuda::memcpy_async(&s[t + 32], a + t + 32, sizeof(float), pipe); pipe.producer_commit();
+  cuda::pipeline_consumer_wait_prior<1>(pipe);
+  o[t] = s[t];
+  cuda::pipeline_consumer_wait_prior<0>(pipe);
+  o[t + 32] = s[t + 32];
+}

@@ -246,3 +246,123 @@ __global__ void k(char* o, int n) {
 __global__ void k(char* o, const char* a, int n) {
   memcpy(o, a, n);  // ! out-of-bounds
 }
+
+//// an asynchronous copy that nobody waits for
+//// launch 1, 32
+//// argument floats(32)
+//// argument floats(32)
+__global__ void k(const float* a, float* o) {
+  __shared__ float s[32]; int t = threadIdx.x;
+  __pipeline_memcpy_async(&s[t], &a[t], 4);
+  __pipeline_commit();
+  o[t] = s[t];  // ! missing-wait
+}
+
+//// a wait that leaves the copy's own group under way
+//// launch 1, 32
+//// argument floats(32)
+//// argument floats(32)
+__global__ void k(const float* a, float* o) {
+  __shared__ float s[32]; int t = threadIdx.x;
+  __pipeline_memcpy_async(&s[t], &a[t], 4);
+  __pipeline_commit();
+  __pipeline_wait_prior(1);
+  __syncthreads();
+  o[t] = s[t];  // ! missing-wait
+}
+
+//// another thread's asynchronous copy without a barrier after the wait
+//// launch 1, 64
+//// argument floats(64)
+//// argument floats(64)
+__global__ void k(const float* a, float* o) {
+  __shared__ float s[64]; int t = threadIdx.x;
+  __pipeline_memcpy_async(&s[t], &a[t], 4);  // ! race-read-write
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  o[t] = s[63 - t];  // ! race-read-write, uninitialised-read
+}
+
+//// a stage overwritten while others still read it
+//// launch 1, 64
+//// argument floats(128)
+//// argument floats(64)
+__global__ void k(const float* a, float* o) {
+  __shared__ float s[64]; int t = threadIdx.x;
+  float v = 0;
+  for (int i = 0; i < 2; i++) {
+    __pipeline_memcpy_async(&s[t], &a[i * 64 + t], 4);  // ! race-read-write
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    v += s[63 - t];  // ! race-read-write
+  }
+  o[t] = v;
+}
+
+//// a cuda::barrier nobody set up
+//// launch 1, 32
+//// argument floats(32)
+__global__ void k(float* o) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+  bar.arrive_and_wait();  // ! uninitialised-read
+  o[threadIdx.x] = 1;
+}
+
+//// a cuda::barrier that expects more than arrive
+//// launch 1, 32
+//// argument floats(32)
+__global__ void k(float* o) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+  if (threadIdx.x == 0) init(&bar, 33);
+  __syncthreads();
+  bar.arrive_and_wait();  // ! deadlock
+}
+
+//// data read before the cuda::barrier's wait
+//// launch 1, 64
+//// argument floats(64)
+__global__ void k(float* o) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+  __shared__ float s[64]; int t = threadIdx.x;
+  if (t == 0) init(&bar, 64);
+  s[t] = 0;
+  __syncthreads();
+  s[t] = t;  // ! race-read-write
+  auto token = bar.arrive();
+  o[t] = s[63 - t];  // ! race-read-write
+  bar.wait(static_cast<decltype(token)&&>(token));
+}
+
+//// an assertion that fails
+//// launch 1, 32
+//// argument ints(32, 0, 1)
+__global__ void k(int* o) {
+  assert(o[threadIdx.x] < 31);  // ! assertion
+}
+
+//// a trap
+//// launch 1, 32
+//// argument ints(32, 0, 1)
+__global__ void k(int* o) {
+  if (o[threadIdx.x] == 5) __trap();  // ! trap
+}
+
+//// one grid barrier for some threads only
+//// launch 2, 64
+//// argument ints(128)
+__global__ void k(int* o) {
+  if (threadIdx.x < 32)
+    cooperative_groups::this_grid().sync();  // ! divergent-barrier
+  else
+    __syncthreads();
+  o[blockIdx.x * 64 + threadIdx.x] = 1;
+}
+
+//// the vector's last element lies outside
+//// launch 1, 4
+//// argument floats(14)
+//// argument floats(16)
+__global__ void k(const float4* a, float4* o) {
+  o[threadIdx.x] = a[threadIdx.x];  // ! out-of-bounds
+}

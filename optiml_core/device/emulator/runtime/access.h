@@ -3,7 +3,7 @@
 #include "schedule.h"
 
 static uint32_t site_of(uintptr_t pc, int kind, int space, int size, int buffer) {
-  uintptr_t key = pc * 4 + space;
+  uintptr_t key = (pc * 4 + space) * 4 + kind;
   size_t mask = E.site_table.size() - 1, h = (key * 0x9E3779B97F4A7C15ull) >> 40 & mask;
   for (;; h = (h + 1) & mask) {
     int i = E.site_table[h];
@@ -15,7 +15,7 @@ static uint32_t site_of(uintptr_t pc, int kind, int space, int size, int buffer)
       E.sites.push_back(s);
       return E.site_table[h];
     }
-    if (E.sites[i].pc == pc && E.sites[i].space == space) {
+    if (E.sites[i].pc == pc && E.sites[i].space == space && E.sites[i].kind == kind) {
       if (E.sites[i].buffer != buffer) E.sites[i].buffer = -1;
       return i;
     }
@@ -63,6 +63,9 @@ static __attribute__((noinline)) void fill_pieces(Range* r, uintptr_t address, s
   }
 }
 
+// A copy is a load and a store at one address of the code.
+static inline Slot& slot_of(uintptr_t pc, int kind) { return E.slots[((pc ^ pc >> 12) + kind * (SLOTS / 4)) & (SLOTS - 1)]; }
+
 // Finds the range of an access whose slot holds another one; ends the lane when there is none.
 static __attribute__((noinline)) Range* look_up(Slot& slot, uintptr_t address, int size, int kind, uintptr_t pc) {
   Range* r = find_range(address, size);
@@ -97,7 +100,7 @@ static inline __attribute__((always_inline)) void access(uintptr_t address, int 
   Lane* l = E.current;
   if (__builtin_expect(!l, 0)) return;
   if (__builtin_expect(++E.statistics.accesses > E.step_limit, 0)) over_steps(pc);
-  Slot& slot = E.slots[(pc ^ pc >> 12) & (SLOTS - 1)];
+  Slot& slot = slot_of(pc, kind);
   Range* r = slot.range;
   if (__builtin_expect(slot.pc != pc || address < r->low || address + size > r->high, 0)) r = look_up(slot, address, size, kind, pc);
   if (size > 1 && __builtin_expect(address & (size - 1), 0)) misaligned(r, address, size, kind, pc);

@@ -59,8 +59,8 @@ static void land_all_copies(Lane* lane) {
 static Copy* issue(void* to, const void* from, uint32_t bytes, uint32_t from_bytes, uintptr_t pc) {
   Lane* lane = E.current;
   if (from_bytes) access_bytes((uintptr_t)from, from_bytes, OPTIML_LOAD, pc);
-  uint32_t site = E.slots[(pc ^ pc >> 12) & (SLOTS - 1)].site;
-  access_bytes((uintptr_t)to, bytes, OPTIML_STORE, pc + 1);
+  uint32_t site = slot_of(pc, OPTIML_LOAD).site;
+  access_bytes((uintptr_t)to, bytes, OPTIML_STORE, pc);
   if (E.races)
     if (Range* r = find_range((uintptr_t)to, bytes)) each_cell(r, (uintptr_t)to, bytes, [](Cell& cell) { cell.write_site |= PENDING; });
   Copy* c = arena_array<Copy>(1);

@@ -35,7 +35,7 @@ extern "C" void __tsan_vptr_read(void*) {}
 
 // Copies and fills of any length: by the shim's memcpy, and (candidates are linked with --wrap) by g++'s own calls.
 static void* copy_bytes(void* to, const void* from, size_t n, uintptr_t pc) {
-  if (E.current) { access_bytes((uintptr_t)from, n, OPTIML_LOAD, pc); access_bytes((uintptr_t)to, n, OPTIML_STORE, pc + 1); }
+  if (E.current) { access_bytes((uintptr_t)from, n, OPTIML_LOAD, pc); access_bytes((uintptr_t)to, n, OPTIML_STORE, pc); }
   return memmove(to, from, n);
 }
 static void* fill_bytes(void* to, int value, size_t n, uintptr_t pc) {
@@ -43,7 +43,7 @@ static void* fill_bytes(void* to, int value, size_t n, uintptr_t pc) {
   return memset(to, value, n);
 }
 static int compare_bytes(const void* a, const void* b, size_t n, uintptr_t pc) {
-  if (E.current) { access_bytes((uintptr_t)a, n, OPTIML_LOAD, pc); access_bytes((uintptr_t)b, n, OPTIML_LOAD, pc + 1); }
+  if (E.current) { access_bytes((uintptr_t)a, n, OPTIML_LOAD, pc); access_bytes((uintptr_t)b, n, OPTIML_LOAD, pc); }
   return memcmp(a, b, n);
 }
 #define BYTES(prefix)                                                                                            \

@@ -81,7 +81,6 @@ template <thread_scope S> class pipeline {
       optiml_device_arrival_wait(&shared->full[stage], optiml_device_arrive(&shared->full[stage], 1, 0));
     }
   }
-  template <unsigned char N> friend OPTIML_METHOD void pipeline_consumer_wait_prior(pipeline& p) { optiml_device_copy_wait(N); }
   OPTIML_METHOD void consumer_release() {
     if (shared) optiml_device_arrive(&shared->empty[tail % stages], 1, 0);
     tail++;
@@ -89,6 +88,7 @@ template <thread_scope S> class pipeline {
   OPTIML_METHOD bool quit() { return true; }
 };
 OPTIML_INLINE pipeline<thread_scope_thread> make_pipeline() { return {}; }
+template <unsigned char N, thread_scope S> OPTIML_METHOD void pipeline_consumer_wait_prior(pipeline<S>&) { optiml_device_copy_wait(N); }
 // All threads of the group are producers and consumers.
 template <class Group, thread_scope S, unsigned char N>
 OPTIML_METHOD pipeline<S> make_pipeline(const Group& group, pipeline_shared_state<S, N>* state) {

@@ -18,6 +18,9 @@
 #include <type_traits>
 #include <utility>
 
+// Names that files open for their host code.
+namespace std { namespace chrono {} namespace filesystem {} namespace this_thread {} namespace placeholders {} namespace string_literals {} }
+
 #define OPTIML_INLINE static inline __attribute__((always_inline))
 
 #include "qualifiers.h"
