@@ -72,7 +72,8 @@ class RunOptions:
     ``poison``: the byte that fills guard zones and shared memory.
     ``guard``: bytes of guard zone on both sides of each buffer.
     ``seconds``, ``steps`` (accesses) and ``memory`` (bytes) limit the run.
-    ``blocks``: linear block numbers to run (None: all), for sampled counting only.
+    ``blocks``: linear block numbers to run (None: all), ``warp_stride``: of each only every so many-th warp
+    (at most 255); both for sampled counting only.
     """
 
     checks: bool = True
@@ -84,6 +85,7 @@ class RunOptions:
     steps: int = 2_000_000_000
     memory: int = 4 << 30
     blocks: tuple[int, ...] | None = None
+    warp_stride: int = 1
 
 
 @frozen

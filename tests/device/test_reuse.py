@@ -129,6 +129,19 @@ def test_the_longest_warp_is_known_where_others_leave_early() -> None:
     assert out.statistics["warp_steps"] == 65
 
 
+@pytest.mark.parametrize(("stride", "warps"), [(0, 4), (1, 4), (2, 2), (3, 2), (4, 1), (100, 1)])
+def test_a_stride_runs_a_part_of_the_warps_through_barriers(stride: int, warps: int) -> None:
+    x, y = np.ones((128, 8), np.float32), np.zeros(128, np.float32)
+    source = ROWS.replace("  y[r] = s;", "  __syncthreads(); y[r] = s;")
+    out = BuiltKernel(source, "k").launch(
+        1, 128, x, y, C.c_int(8), races=0, initialisation=0, traffic=1, warp_stride=stride
+    )
+    assert out.status == "done"
+    assert out.faults == ()
+    assert out.statistics["warp_steps"] == warps * 9
+    assert int(np.sum(y != 0)) == warps * 32
+
+
 def test_the_longest_warps_of_all_blocks_add_up() -> None:
     x, y = np.ones((64, 4), np.float32), np.zeros(64, np.float32)
     source = ROWS.replace("c < columns", "c < columns && (r < 32 || c < blockIdx.x * 2)")

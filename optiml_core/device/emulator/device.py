@@ -244,7 +244,8 @@ class EmulatorDevice:
         return wire.Request(
             sequence=next(self._sequence) & 0xFFFFFFFF, grid=launch.grid, block=launch.block,
             dynamic_shared=launch.shared, lockstep=options.counts, races=options.checks, initialisation=options.checks,
-            traffic=_watches_reuse(options), poison=options.poison, schedule=options.schedule, steps=options.steps,
+            traffic=_watches_reuse(options), warp_stride=options.warp_stride,
+            poison=options.poison, schedule=options.schedule, steps=options.steps,
             output_limit=_OUTPUT_LIMIT, shared_limit=0, memory_limit=options.memory, parameters=layout.parameters,
             ranges=layout.ranges, fills=layout.fills, read_backs=layout.read_backs,
             blocks=np.array(options.blocks if options.blocks is not None else (), np.uint32),

@@ -28,7 +28,7 @@ READ_ONLY, UNINITIALISED = 1, 2
 READY, RAN, CRASHED, NOT_LOADED, NO_SANDBOX, BAD_REQUEST, REFUSED_CALL = 1, 2, 3, 4, 5, 6, 7
 DONE, LAUNCH_REFUSED, STOPPED, NO_MEMORY = 0, 1, 2, 3
 
-REQUEST = struct.Struct("<II 3I3I Q 5B3x 5Q 6Q 6Q Q 2Q")
+REQUEST = struct.Struct("<II 3I3I Q 6B2x 5Q 6Q 6Q Q 2Q")
 PARAMETER = np.dtype([("value_offset", "<u8"), ("is_pointer", "u1"), ("origin", "u1"), ("reserved", "V6")])
 RANGE = np.dtype(
     [
@@ -79,6 +79,7 @@ class Request:
     blocks: Table
     reserved_pieces: Table = field(factory=lambda: np.zeros(0, RESERVED))
     reserved_bytes: int = 0
+    warp_stride: int = 1
     functions: Table = field(factory=lambda: np.zeros(0, np.uint32))
 
 
@@ -136,6 +137,7 @@ def write_request(arena: memoryview, request: Request) -> Failure | None:
     arena[: REQUEST.size] = REQUEST.pack(
         VERSION, request.sequence, *request.grid, *request.block, request.dynamic_shared,
         request.lockstep, request.races, request.initialisation, request.poison, request.traffic,
+        request.warp_stride,
         request.schedule, request.steps, request.output_limit, request.shared_limit, request.memory_limit,
         *counts[:6], *positions[:6], request.reserved_bytes, counts[6], positions[6],
     )  # fmt: skip

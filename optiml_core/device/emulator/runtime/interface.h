@@ -65,7 +65,8 @@ struct OptimlOptions {
   uint8_t initialisation;  // with races: uninitialised reads of shared memory and of OPTIML_UNINITIALISED ranges
   uint8_t poison;          // shared memory holds this byte when a block starts
   uint8_t traffic;         // with lockstep: distinct sectors per buffer (optiml_emulator_traffic) and reuse curves
-  uint8_t reserved[3];
+  uint8_t warp_stride;     // of each block only every so many-th warp runs; 0 and 1: all. For counting only
+  uint8_t reserved[2];
   uint64_t schedule;       // seed of the order of blocks and of warps; 0: the natural order
   uint64_t steps;          // limit on hooked accesses; 0: none
   uint64_t output_limit;   // bytes of printf output kept; 0: 64 KiB

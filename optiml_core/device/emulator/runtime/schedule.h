@@ -161,6 +161,10 @@ static void start_block(Block* b) {
     w.finished = w.at_access = w.at_collective = w.at_barrier = w.at_wait = w.yielded = w.steps = w.spins = w.requests = 0;
     // Where caches are watched, warps take turns as often as they do on a device, which switches at every wait for memory.
     w.quantum = E.options.traffic ? 1 : QUANTUM;
+    if (E.options.warp_stride > 1 && k % E.options.warp_stride) {  // as if it had returned at once
+      w.finished = w.all; w.runnable = 0; w.fresh = false;
+      b->finished += w.count;
+    }
   }
 }
 

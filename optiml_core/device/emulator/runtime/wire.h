@@ -52,8 +52,8 @@ struct OptimlWireRequest {
   uint32_t version, sequence;
   uint32_t grid[3], block[3];
   uint64_t dynamic_shared;
-  uint8_t lockstep, races, initialisation, poison, traffic;
-  uint8_t reserved[3];
+  uint8_t lockstep, races, initialisation, poison, traffic, warp_stride;
+  uint8_t reserved[2];
   uint64_t schedule, steps, output_limit, shared_limit, memory_limit;
   uint64_t parameter_count, range_count, fill_count, read_back_count, block_count, reserved_count;
   // Positions of the tables in the arena: OptimlWireParameter[], OptimlWireRange[], OptimlWireCopy[] (into the

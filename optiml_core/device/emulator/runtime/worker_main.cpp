@@ -225,6 +225,7 @@ const char* run_request() {
   options.initialisation = request.initialisation;
   options.poison = request.poison;
   options.traffic = request.traffic;
+  options.warp_stride = request.warp_stride;
   options.schedule = request.schedule;
   options.steps = request.steps;
   options.output_limit = request.output_limit;
