@@ -40,8 +40,8 @@ SWAP_LOOP_COST = 8.0
 class SampledCounts:
     """What a run of some blocks of a launch counted.
 
-    ``accesses`` and ``metrics`` are sums over the ``blocks_run`` blocks that ran; ``warp_share`` is the part of each
-    block's warps that ran (1.0 for whole blocks).
+    ``accesses`` and ``metrics`` are sums over ``blocks_run`` blocks. ``warp_share`` is the part of each block's
+    warps that ran: the counts were scaled to whole blocks, but distances of reuse are those of fewer warps.
     """
 
     accesses: tuple[AccessCounts, ...]
@@ -84,7 +84,7 @@ def assemble_profile(counts: SampledCounts, inputs: ModelInputs) -> Profile:
     gpu, launch = inputs.gpu, inputs.launch
     blocks = total_blocks(launch)
     warps = blocks * math.ceil(threads_per_block(launch) / gpu.warp_size)
-    factor = blocks / max(1, counts.blocks_run) / counts.warp_share
+    factor = blocks / max(1, counts.blocks_run)
     accesses = tuple(scaled(access, factor) for access in counts.accesses)
     fit = launch_occupancy(inputs)
     static_shared = inputs.resources.shared if inputs.resources is not None else 0
@@ -132,7 +132,7 @@ def assemble_profile(counts: SampledCounts, inputs: ModelInputs) -> Profile:
 
 def warp_skew(counts: SampledCounts, warps_per_block: float) -> tuple[float, float]:
     """How much longer the longest warp of a block, and of the launch, is than the average one (at least 1)."""
-    ran = counts.blocks_run * warps_per_block * counts.warp_share
+    ran = counts.blocks_run * warps_per_block
     average = counts.metrics.get("warp_steps", 0.0) / max(1.0, ran)
     if average <= 0 or "longest_in_block" not in counts.metrics:
         return 1.0, 1.0

@@ -43,49 +43,70 @@ def test_a_sample_holds_neighbours_both_ways_and_the_ends() -> None:
 
 
 class CountingDevice:
-    """Answers as if each block cost ``cost`` accesses, and remembers what it was asked."""
+    """Answers as if each warp cost ``cost`` accesses, and remembers what it was asked."""
 
-    def __init__(self, cost: int, first_fault: str = "") -> None:
-        self.cost, self.first_fault = cost, first_fault
-        self.asked: list[tuple[int, ...]] = []
+    def __init__(self, cost: int, warps: int = 4, private: bool = True) -> None:
+        self.cost, self.warps, self.private = cost, warps, private
+        self.asked: list[tuple[int, int]] = []
 
     def run_sampled(self, built: Built, launch: Launch, options: RunOptions) -> RunResult | Failure:
         assert options.blocks is not None
         assert options.counts
         assert not options.checks
-        self.asked.append(options.blocks)
-        affordable = min(len(options.blocks), options.steps // self.cost)
-        metrics = {"accesses": float(self.cost * affordable), "blocks_completed": float(affordable)}
-        access = AccessCounts(1, "load", "global", 4, 10 * affordable, 320, 1280)
+        ran = -(-self.warps // options.warp_stride)
+        self.asked.append((len(options.blocks), ran))
+        completed = min(len(options.blocks), options.steps // (self.cost * ran))
+        metrics = {"accesses": float(self.cost * ran * completed), "blocks_completed": float(completed)}
+        metrics |= {"warp_steps": 10.0 * ran * completed, "barriers": 3.0 * completed, "longest_warp": 10.0}
+        lines = 40 * (ran if self.private else 1) * completed
+        access = AccessCounts(
+            1, "load", "global", 4, 10 * ran * completed, 320 * ran, 1280 * ran, 40 * ran * completed,
+            distinct_sectors=lines, sector_reuse=(lines,) * 21, request_reuse=(10 * ran * completed,) * 21, buffer="x",
+        )  # fmt: skip
         return RunResult({}, (), True, (access,), metrics)
 
 
 BUILT = Built("t", Variant("k.cu", b"", "k"))
 
 
-def launch_of(blocks: int) -> Launch:
-    return Launch((blocks, 1, 1), (128, 1, 1), 0, ())
+def launch_of(blocks: int, threads: int = 128) -> Launch:
+    return Launch((blocks, 1, 1), (threads, 1, 1), 0, ())
 
 
 @pytest.mark.parametrize(
-    ("cost", "blocks", "runs", "counted"),
+    ("cost", "blocks", "asked", "counted"),
     [
-        (1000, 10_000, [1, 8], 8),  # cheap blocks: as many as are useful
-        (1000, 3, [1, 3], 3),
-        (1_000_000, 10_000, [1, 3], 3),  # three are worth their cost
-        (10_000_000, 10_000, [1], 1),  # one has to do
-        (1000, 1, [1, 1], 1),
+        (1000, 10_000, [(1, 1), (8, 4)], 8),  # cheap blocks: as many as are useful
+        (1000, 3, [(1, 1), (3, 4)], 3),
+        (250_000, 10_000, [(1, 1), (3, 4)], 3),  # three are worth their cost
+        (700_000, 10_000, [(1, 1), (1, 4)], 1),
+        (1_200_000, 10_000, [(1, 1), (1, 2)], 1),  # half of the warps of one block
+        (10_000_000, 10_000, [(1, 1)], 1),  # one warp has to do
     ],
 )
-def test_the_budget_decides_how_many_blocks_run(cost: int, blocks: int, runs: list[int], counted: int) -> None:
+def test_the_budget_decides_what_runs(cost: int, blocks: int, asked: list[tuple[int, int]], counted: int) -> None:
     device = CountingDevice(cost)
     counts = sample_counts(device, BUILT, launch_of(blocks))
     assert not isinstance(counts, Failure)
-    assert [len(asked) for asked in device.asked][: len(runs)] == runs[: len(device.asked)]
+    assert device.asked == asked
     assert counts.blocks_run == counted
+    # Whatever ran, the counts are those of whole blocks.
+    assert counts.accesses[0].requests == 40 * counted
+    assert counts.metrics["warp_steps"] == 40 * counted
+    assert counts.metrics["barriers"] == 3 * counted
 
 
-def test_a_block_beyond_the_budget_is_cut_off_and_says_so() -> None:
+@pytest.mark.parametrize(("private", "sectors"), [(True, 160), (False, 40)])
+def test_what_warps_share_does_not_grow_with_them(private: bool, sectors: int) -> None:
+    counts = sample_counts(CountingDevice(1_200_000, private=private), BUILT, launch_of(100))
+    assert not isinstance(counts, Failure)
+    assert counts.warp_share == 0.5
+    assert counts.accesses[0].sectors == 160
+    assert counts.accesses[0].sector_reuse[-1] == sectors
+    assert counts.accesses[0].distinct_sectors == sectors
+
+
+def test_a_warp_beyond_the_budget_is_cut_off_and_says_so() -> None:
     counts = sample_counts(CountingDevice(10**9), BUILT, launch_of(100), SampleBudget(most_accesses=10**6))
     assert not isinstance(counts, Failure)
     assert counts.metrics["cut_off"] == 1.0
