@@ -34,7 +34,7 @@ _NOT_THE_CANDIDATES_FAULT = frozenset({"unsupported", "sandbox-missing", "cancel
 # A candidate may make so many times the original's accesses, or take so many times its time, before it counts as hung;
 # at least so many accesses, at least and at most so many seconds.
 SLOWER = 50.0
-FEWEST_STEPS = 1_000_000
+FEWEST_STEPS = 50_000_000
 SHORTEST_LIMIT = 1.0
 LONGEST_LIMIT = 10.0
 DEFAULT_STEPS = RunOptions().steps
