@@ -16,6 +16,7 @@ Array = npt.NDArray[np.generic]
 FaultKind = Literal[
     "out-of-bounds",
     "race",
+    "same-place-store",  # lanes of one warp, by one instruction: one of them stays, which one is not defined
     "divergent-barrier",
     "deadlock",
     "uninitialised-read",

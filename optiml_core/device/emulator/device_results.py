@@ -24,7 +24,7 @@ _WHAT: dict[int, tuple[FaultKind, str]] = {
     8: ("bad-warp-mask", "the mask of a warp operation names threads that do not take part"),
     9: ("inactive-shuffle-source", "a shuffle reads from a thread that does not take part"),
     10: ("step-limit", "the limit on accesses was reached"),
-    11: ("race", "two threads of a warp store different values to one place with one instruction"),
+    11: ("same-place-store", "threads of a warp store to one place with one instruction"),
     12: ("race", "two threads of a warp touch the same place without __syncwarp"),
     13: ("missing-wait", "the destination of an asynchronous copy is touched before its wait"),
     14: ("assertion", "an assertion failed"),
