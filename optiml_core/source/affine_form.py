@@ -102,6 +102,22 @@ class AffineForm:
             return None
         return AffineForm(tuple((n, p) for n, p in terms if p is not None), constant, self.opaque)
 
+    def shared_out(self, parts: int) -> AffineForm:
+        """The quotient by a number that is known to divide every term, as an aligned address is known to
+        be a multiple of its element's size."""
+        found = AffineForm((), self.constant.shared_out(parts))
+        hidden = dict(self.opaque)
+        for name, factor in self.terms:
+            value = factor.value
+            if value is None or value % parts == 0:
+                term = _form({name: factor.shared_out(parts)}, ZERO, {name: hidden[name]} if name in hidden else {})
+            else:
+                text = f"({name})" if " " in name else name
+                text = text if value == 1 else f"({value} * {text})"
+                term = opaque_form(f"{text} / {parts}", hidden.get(name, frozenset({name})))
+            found = found + term
+        return found
+
     def __str__(self) -> str:
         parts: list[str] = []
         for name, factor in self.terms:

@@ -220,7 +220,7 @@ class IndexContext:
             tree = parse_expression(expanded) if expanded is not None else None
             if tree is not None:
                 return self.integer(tree, at, depth + 1)
-        inline = self.functions.get(name)
+        inline = self.functions.get(name.rsplit("::", 1)[-1])
         if inline is not None and len(inline.parameters) == len(values) and depth < DEEPEST // 2:
             forms = [self.integer(v, at, depth + 1) for v in values]
             inner = IndexContext(

@@ -116,7 +116,7 @@ def value_taking(unit: TranslationUnit) -> Callable[[str, int], bool]:
     macros = {m.name for m in unit.blanked.macros if m.parameters is not None}
 
     def takes_value(name: str, index: int) -> bool:
-        known = by_name.get(name)
+        known = by_name.get(name.rsplit("::", 1)[-1])
         if known is not None:
             return index < len(known.parameters) and not known.parameters[index].is_reference
         # A macro of the file could assign, but one that computes does not; ALL_CAPITALS checks do not either.

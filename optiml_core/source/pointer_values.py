@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -114,8 +115,10 @@ def _cast(context: IndexContext, target: str, value: Node | None, at: int, depth
         return evolve(base, element=element)
     if old is None or new is None:
         return None
-    offset = base.offset.scaled(number(old)).divided_by(new)
-    return evolve(base, offset=offset, element=element) if offset is not None else None
+    # A misaligned vector access is undefined, so the offset is a multiple of the new size, term by term.
+    common = gcd(old, new)
+    offset = base.offset.scaled(number(old // common)).shared_out(new // common)
+    return evolve(base, offset=offset, element=element)
 
 
 def extents_of(context: IndexContext, name: str, at: int) -> tuple[Polynomial | None, ...]:

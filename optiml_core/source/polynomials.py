@@ -53,6 +53,17 @@ class Polynomial:
             return None
         return Polynomial(tuple((monomial, factor // divisor) for monomial, factor in self.monomials))
 
+    def shared_out(self, parts: int) -> Polynomial:
+        """The quotient by a number that is known to divide the value: what no coefficient shows becomes a
+        name of its own (``"(N / 4)"``)."""
+        exact = [(m, f // parts) for m, f in self.monomials if f % parts == 0]
+        rest = Polynomial(tuple((m, f) for m, f in self.monomials if f % parts))
+        if not rest.monomials:
+            return Polynomial(tuple(exact))
+        text = str(rest)
+        whole = symbol(f"({text} / {parts})" if " " not in text else f"(({text}) / {parts})")
+        return _of(exact) + whole
+
     def evaluate(self, values: Mapping[str, int]) -> int | None:
         """The number for given values of the names (C arithmetic in composite names), or None if one is missing."""
         total = 0

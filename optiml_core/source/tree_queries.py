@@ -64,13 +64,24 @@ def identifiers_used(node: Node) -> frozenset[str]:
 
 
 def base_identifier(node: Node) -> str:
-    """The variable at the root of an lvalue: ``a`` of ``a[i].x``, ``*a``, ``(a)->b``; empty if there is none."""
+    """The variable at the root of an lvalue or pointer: ``a`` of ``a[i].x``, ``*a``, ``(a)->b``, ``&a[i]``,
+    ``a + 1`` and of casts of these; empty if there is none."""
     while True:
         node = without_parentheses(node)
+        inner: Node | None = None
         if node.type == "identifier":
             return text_of(node)
-        inner = node.child_by_field_name("argument")
-        if inner is None or node.type not in ("subscript_expression", "field_expression", "pointer_expression"):
+        if node.type in ("subscript_expression", "field_expression", "pointer_expression"):
+            inner = node.child_by_field_name("argument")
+        elif node.type == "cast_expression":
+            inner = node.child_by_field_name("value")
+        elif node.type == "binary_expression" and operator_of(node) in ("+", "-"):
+            inner = node.child_by_field_name("left")
+        elif node.type == "call_expression":
+            function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+            if function is not None and arguments is not None and called_name(function).endswith("_cast"):
+                inner = arguments.named_children[0] if arguments.named_child_count == 1 else None
+        if inner is None:
             return ""
         node = inner
 

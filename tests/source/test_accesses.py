@@ -18,6 +18,7 @@ constexpr int WIDE = 4 * TILE;
 __constant__ float coef[TILE][4];
 struct View { float* data; int n; };
 typedef float real;
+namespace inner { __device__ void take(int n) { n++; } }
 __device__ int at2(int r, int c, int w) { return r * w + c; }
 """
 
@@ -56,6 +57,7 @@ X = "blockDim.x * blockIdx.x + threadIdx.x"
         ("a[__mul24(blockIdx.x, blockDim.x) + threadIdx.x] = 1;", X),
         ("a[v.n * threadIdx.x] = 1;", "v.n * threadIdx.x"),
         ("v.data[threadIdx.x] = 1;", "threadIdx.x"),
+        ("inner::take(n); a[n] = 1;", "n"),
         ("*a = 1;", "0"),
         ("*(a + threadIdx.x) = 1;", "threadIdx.x"),
         ("a[idx[threadIdx.x] * n + threadIdx.y] = 1;", "n * idx[threadIdx.x] + threadIdx.y"),
@@ -66,6 +68,8 @@ X = "blockDim.x * blockIdx.x + threadIdx.x"
         ("reinterpret_cast<float4*>(a)[threadIdx.x] = z;", "threadIdx.x"),
         ("((float4*)(a + 8 * threadIdx.y))[threadIdx.x] = z;", "threadIdx.x + 2 * threadIdx.y"),
         ("((real*)a)[threadIdx.x] = 1;", "threadIdx.x"),
+        ("reinterpret_cast<float4*>(&a[threadIdx.y * n + 4 * threadIdx.x + 8])[0] = z;",
+         "threadIdx.x + (n / 4) * threadIdx.y + 2"),
         ("for (int i = 0; i < n; i++) a[i] = 1;", "i"),
         ("for (int i = 2; i < n; i += 3) a[i] = 1;", "3 * i + 2"),
         ("for (int i = n - 1; i >= 0; --i) a[i] = 1;", "-i + n - 1"),
@@ -113,6 +117,8 @@ def test_what_is_not_affine_is_not_claimed(body: str, unknown: str) -> None:
 
 def test_a_pointer_that_cannot_be_followed_has_no_form() -> None:
     found = kernel_accesses("float* p = n ? a : v.data; p[threadIdx.x] = 1;")
+    assert [(x.array, x.kind, x.affine) for x in found] == [("p", "store", None)]
+    found = kernel_accesses("float* p = n ? a : v.data; reinterpret_cast<float4*>(p + 4)[threadIdx.x] = z;")
     assert [(x.array, x.kind, x.affine) for x in found] == [("p", "store", None)]
 
 
