@@ -77,6 +77,7 @@ __device__ float helper(float v) { return v * SCALE; }
 __device__ float other(float v) { return v; }
 __global__ void f(const float* x, float* y, int n) { y[0] = other(x[n]); }
 __global__ void g(float* y) { y[0] = helper(y[0]); }
+__global__ void w(float* y) { float kept = fabsf(y[0]); y[0] = kept; }
 void run(float* y) { g<<<1, 32>>>(y); }
 """
 
@@ -91,6 +92,10 @@ void run(float* y) { g<<<1, 32>>>(y); }
         ("return v * SCALE;", "return SCALE * v;", False),
         ("SCALE 2.f", "SCALE 3.f", False),
         ("__global__ void g(float* y)", "__global__ void h(float* y)", False),
+        ("#define SCALE", "__device__ float added(float v) { return v; }\n#define SCALE", True),
+        ("#define SCALE", "__device__ float kept(float v) { return v; }\n#define SCALE", True),
+        ("#define SCALE", "__device__ float fabsf(float v) { return v; }\n#define SCALE", False),
+        ("#define SCALE", "#define kept 3\n#define SCALE", False),
     ],
 )
 def test_other_kernels_stay(before: str, after: str, accepted: bool) -> None:

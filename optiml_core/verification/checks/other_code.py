@@ -6,6 +6,7 @@ directly or through others.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 from attrs import frozen
@@ -17,9 +18,10 @@ from optiml_core.verification.tokens import tokenize
 
 @frozen
 class _Definitions:
-    """What each name of a file stands for: the tokens of everything defined under it."""
+    """What each name of a file stands for: the tokens of everything defined under it; which names are macros."""
 
     by_name: Mapping[str, tuple[str, ...]]
+    macros: frozenset[str]
 
     def closure(self, start: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """The definitions that ``start`` reaches by name."""
@@ -43,8 +45,27 @@ def problem(original: TranslationUnit, candidate: TranslationUnit, kernel: str) 
         if twin is None:
             return f"the kernel `{other.qualified}` is gone"
         mine, theirs = _tokens(original, other.range), _tokens(candidate, twin.range)
-        if mine != theirs or before.closure(mine) != after.closure(theirs):
+        used = before.closure(mine)
+        same = mine == theirs and all(after.by_name.get(name) == tokens for name, tokens in used.items())
+        if not same:
             return f"the kernel `{other.qualified}` changes too, or a function that it uses; only one is verified"
+        added = _captured([mine, *used.values()], before, after)
+        if added is not None:
+            return f"the kernel `{other.qualified}` may change: the added `{added}` has a name that it uses"
+    return None
+
+
+def _captured(texts: list[tuple[str, ...]], before: _Definitions, after: _Definitions) -> str | None:
+    """A name that the candidate adds and that would mean something else in a text that is there already.
+
+    The text compiled without it. So an added macro replaces what it names, and an added function may be preferred to
+    the one that is called; a local variable of that name hides a function and is not touched by it.
+    """
+    for text in texts:
+        for word, following in itertools.pairwise((*text, "")):
+            is_added = word in after.by_name and word not in before.by_name
+            if is_added and (word in after.macros or following in ("(", "<")):
+                return word
     return None
 
 
@@ -67,7 +88,7 @@ def _definitions(unit: TranslationUnit) -> _Definitions:
         found[struct.name] = found.get(struct.name, ()) + _tokens(unit, struct.range)
     for macro in unit.macros:
         found[macro.name] = found.get(macro.name, ()) + tokenize(macro.body).code
-    return _Definitions(found)
+    return _Definitions(found, frozenset(macro.name for macro in unit.macros))
 
 
 def _host_tokens(unit: TranslationUnit) -> tuple[str, ...]:
