@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from typing import Literal
 
+from attrs import evolve
+
 from optiml_core.device.protocol import Device
-from optiml_core.records import Check, Variant, Verdict
+from optiml_core.records import Check, Failure, Variant, Verdict
 from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.verification.original_runs import OriginalRuns
 from optiml_core.verification.stages import FULL_STAGES, QUICK_STAGES, Covered, OnTrial, Oracle, Stage
 from optiml_core.verification.trial import Problem, Trial
-from optiml_core.workload import Workload
+from optiml_core.workload import Workload, resolve_launch, with_instantiation
 
 Level = Literal["quick", "full"]
 
@@ -68,9 +70,34 @@ class Verifier:
         self.allow = allow
         self._unit = _parsed(original)
         self._oracle = Oracle(OriginalRuns(original, workload, device, seed), seed)
+        # Every other instantiation that the file uses, with the same sizes and contents.
+        self._others = {
+            arguments: Oracle(OriginalRuns(original, with_instantiation(workload, arguments), device, seed), seed)
+            for arguments in _other_instantiations(workload)
+        }
 
     def verify(self, candidate: Variant, level: Level = "full") -> Verdict:
-        """The verdict on a candidate. ``equivalent`` None means "could not tell": a refusal everywhere."""
+        """The verdict on a candidate. ``equivalent`` None means "could not tell": a refusal everywhere.
+
+        All instantiations of a kernel template that the file uses are verified.
+        """
+        verdict = self._verify_on(self._oracle, candidate, level)
+        for arguments, oracle in self._others.items():
+            if verdict.equivalent is not True:
+                return verdict
+            label = f"<{', '.join(arguments)}>"
+            other = self._verify_on(oracle, candidate, level)
+            if other.equivalent is not True:
+                return evolve(other, reason=f"instantiation {label}: {other.reason}")
+            verdict = evolve(
+                verdict,
+                checks=(*verdict.checks, Check(f"instantiation {label}", "passed", "all checks as above")),
+                not_checked=tuple(dict.fromkeys((*verdict.not_checked, *other.not_checked))),
+                seconds=verdict.seconds + other.seconds,
+            )
+        return verdict
+
+    def _verify_on(self, oracle: Oracle, candidate: Variant, level: Level) -> Verdict:
         started = time.perf_counter()
         kernel = self._unit.kernel(self.original.kernel)
         if kernel is None:
@@ -82,8 +109,8 @@ class Verifier:
             candidate=unit,
             kernel=kernel,
             candidate_kernel=unit.kernel(candidate.kernel) if candidate.kernel == self.original.kernel else None,
-            trial=Trial(candidate, self._oracle.runs, self.device, self.allow),
-            oracle=self._oracle,
+            trial=Trial(candidate, oracle.runs, self.device, self.allow),
+            oracle=oracle,
             allow=self.allow,
             not_checked=list(candidate.not_checked),
         )
@@ -101,11 +128,34 @@ class Verifier:
             reason="" if problem is None else f"{problem.check}: {problem.detail}",
             dropped_sizes=tuple(
                 f"{dropped.point.label}: {dropped.reason}"
-                for point, dropped in self._oracle.dropped.items()
-                if point in self._oracle.plan.shapes
+                for point, dropped in oracle.dropped.items()
+                if point in oracle.plan.shapes
             ),
             seconds=time.perf_counter() - started,
         )
+
+
+def _other_instantiations(workload: Workload) -> tuple[tuple[str, ...], ...]:
+    """The template arguments of the file's launches besides those that the workload itself has."""
+    kernel = workload.kernel
+    first = resolve_launch(workload)
+    if not kernel.template_parameters or isinstance(first, Failure):
+        return ()
+    complete = [one for one in kernel.instantiations if len(one) == len(kernel.template_parameters)]
+    known = {tuple(_squeezed(first.template_arguments))}
+    found: list[tuple[str, ...]] = []
+    for arguments in complete:
+        if tuple(_squeezed(arguments)) not in known:
+            known.add(tuple(_squeezed(arguments)))
+            other = resolve_launch(with_instantiation(workload, arguments))
+            # Arguments that are names of the launching function's own say nothing outside of it.
+            if not isinstance(other, Failure) and other.template_arguments == arguments:
+                found.append(arguments)
+    return tuple(found)
+
+
+def _squeezed(arguments: tuple[str, ...]) -> list[str]:
+    return ["".join(argument.split()) for argument in arguments]
 
 
 def _parsed(variant: Variant) -> TranslationUnit:
