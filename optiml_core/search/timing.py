@@ -15,8 +15,8 @@ from optiml_core.toolchain import GpuFacts
 from optiml_core.workload import Workload, make_contents, resolve_launch
 
 # Inside the search a comparison is short; what is offered is measured again at length.
-SEARCH_PLAN = PairPlan(rule=StoppingRule(half_width=0.02, least=6, most=24, step=6), seconds=2.0)
-FINAL_PLAN = PairPlan(rule=StoppingRule(half_width=0.01, least=12, most=120, step=6), seconds=10.0)
+SEARCH_PLAN = PairPlan(rule=StoppingRule(half_width=0.02, least=6, most=24, step=6), seconds=12.0)
+FINAL_PLAN = PairPlan(rule=StoppingRule(half_width=0.01, least=12, most=120, step=6), seconds=30.0)
 
 
 @frozen

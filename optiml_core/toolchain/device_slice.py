@@ -19,7 +19,7 @@ from optiml_core.records import Failure, Kernel
 from optiml_core.source import SourceFile, TranslationUnit
 from optiml_core.toolchain.slice_files import SliceFiles
 from optiml_core.toolchain.slice_flattening import flattened
-from optiml_core.toolchain.slice_includes import BROUGHT_ALONG, cuda_header_words
+from optiml_core.toolchain.slice_includes import BROUGHT_ALONG, brought_by_libraries, cuda_header_words
 from optiml_core.toolchain.slice_items import WORD, CutFile, Item
 from optiml_core.toolchain.slice_text import hidden_danger, rendered
 
@@ -197,6 +197,10 @@ def _headers(files: SliceFiles, words: frozenset[str]) -> tuple[tuple[str, ...],
                 pattern = cuda_header_words(include.name)
                 if pattern is None or any(pattern.fullmatch(word) for word in words):
                     cuda[include.name] = None
+    for name in brought_by_libraries(tuple(dropped)):
+        wanted = cuda_header_words(name)
+        if name not in cuda and wanted is not None and any(wanted.fullmatch(word) for word in words):
+            cuda[name] = None
     if dropped:
         standard.update(dict.fromkeys(BROUGHT_ALONG))
     return tuple(cuda), tuple(standard), tuple(dropped)

@@ -120,6 +120,17 @@ def include_of(text: str) -> tuple[str, bool] | None:
     return (found[1] or found[2]).strip(), found[2] is not None
 
 
+# Headers of NVIDIA's libraries that include the 16-bit types: code relies on it, and here the library may be absent.
+_WITH_SMALL_FLOATS = re.compile(r"(?:cublas|cudnn|cusparse|cusolver|cufft|cutensor|nccl)\w*\.h|ATen/.*|torch/.*|c10/.*")
+
+
+def brought_by_libraries(dropped: tuple[str, ...]) -> tuple[str, ...]:
+    """The headers of the toolkit that absent library headers would have brought along."""
+    if any(_WITH_SMALL_FLOATS.fullmatch(name) for name in dropped):
+        return ("cuda_fp16.h", "cuda_bf16.h")
+    return ()
+
+
 def cuda_header_words(name: str) -> re.Pattern[str] | None:
     """The words that show that one of NVIDIA's device headers is used; None if it is not one of them."""
     for pattern, words in _CUDA_HEADERS:
