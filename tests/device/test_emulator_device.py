@@ -325,6 +325,24 @@ def test_an_explicit_specialisation_and_a_template_without_arguments(device: Emu
     assert "template" in unknown.message
 
 
+LOCAL = {
+    "local array": "int a[4]; for (int j = 0; j < 4; j++) a[j] = j; a[n] = 9; x[0] = a[1] + a[n & 3];",
+    "member array": "struct { int a[4]; int b; } s = {}; s.a[n] = 9; x[0] = s.b + s.a[n & 3];",
+    "row of a local matrix": "int a[2][3] = {}; a[0][n] = 9; x[0] = a[1][n & 1];",
+}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("index", [2, 4, -1])
+def test_a_local_array_indexed_outside(device: EmulatorDevice, name: str, index: int) -> None:
+    text = f"__global__ void k(int* x, int n) {{\n{LOCAL[name]}\n}}"
+    x = np.zeros(1, "i4")
+    launch = launch_of({"x": ("int", x)}, {"n": ("int", index)}, block=1)
+    result = ran(device, built(device, text, "k"), launch, Contents({"x": x}))
+    faults = [(fault.kind, fault.line) for fault in result.faults if "array" in fault.note]
+    assert faults == ([] if index == 2 else [("out-of-bounds", 2)])
+
+
 BAD_TEXTS = {
     "type error": ("__global__ void k(float* x) {\n  x[0] = nothing;\n}", "compile-error", 2),
     "missing kernel": ("__global__ void other(float* x) {}", "bad-input", None),

@@ -29,7 +29,7 @@ _WHAT: dict[int, tuple[FaultKind, str]] = {
     13: ("missing-wait", "the destination of an asynchronous copy is touched before its wait"),
     14: ("assertion", "an assertion failed"),
     15: ("launch-limit", "the launch exceeds a limit"),
-    16: ("out-of-bounds", "a local array is indexed outside"),
+    16: ("out-of-bounds", "an array of fixed size is indexed outside"),
     17: ("out-of-bounds", "a read-only variable is written"),
     18: ("assertion", "__trap was called"),
     19: ("out-of-bounds", "a thread's stack overflowed"),
@@ -49,13 +49,10 @@ def _note(row: Any, what: int, text: str, buffer: str) -> str:
     if what == 1 and buffer:
         verb = ("reads", "writes", "updates")[min(int(row["kind"]), 2)]
         detail = int(row["detail"])
-        where = (
-            f"{detail} bytes past the end of"
-            if detail > 0
-            else f"{-detail} bytes before the start of"
-            if detail < 0
-            else "outside"
-        )
+        if detail < 0:
+            where = f"{-detail} bytes before the start of"
+        else:
+            where = f"{detail} bytes past the end of" if detail else "right behind the end of"
         return f"{verb} {int(row['size'])} bytes {where} `{buffer}`"
     if what == 15:
         limit = _LIMITS.get(int(row["size"]), "a launch limit")
