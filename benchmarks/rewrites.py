@@ -31,9 +31,7 @@ def changed(unit: TranslationUnit, kernel: Kernel, name: str, variant: Variant) 
     """The variant after the rewrite's first option, or why there is none."""
     rewrite = rewrite_named(name)
     assert rewrite is not None
-    context = RewriteContext(
-        unit, kernel, allow=ALLOW, other_launch_sites=(), launch_change=variant.launch_change
-    )
+    context = RewriteContext(unit, kernel, allow=ALLOW, other_launch_sites=(), launch_change=variant.launch_change)
     options = rewrite.options(context)
     if isinstance(options, Refusal):
         return options.reason

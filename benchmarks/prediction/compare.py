@@ -29,6 +29,8 @@ from optiml_core.workload import find_workload
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
 
+READINGS: tuple[Reading, ...] = ("sass", "ptx")
+
 # Kernels that compute the same function: what a search would compare.
 FAMILIES = (
     "transpose_naive transpose_padded", "transpose16", "softmax", "layernorm", "column_sums_block column_sums_split",
@@ -71,8 +73,7 @@ def compare(launches: list[dict[str, object]], gpu: GpuFacts, warm: bool) -> tup
             predicted: dict[str, float] = {}
             profiles: dict[str, Profile] = {}
             began = time.monotonic()
-            readings: tuple[Reading, ...] = ("ptx", "sass")
-            for reading in readings:
+            for reading in READINGS if warm else READINGS[:1]:
                 with Profiler(device, gpu, toolchain, pool, reading=reading) as profiler:
                     variant = Variant(path.name, text.encode(), kernel.qualified)
                     profile = profiler.profile(variant, workload, warm=warm)
@@ -131,13 +132,13 @@ def report(gpu: GpuFacts) -> str:
         rows, problems = compare(data["launches"], gpu, warm)
         state = "warm (a loop of launches)" if warm else "cold (L2 cleared before each launch)"
         lines += [f"## Caches {state}", "", "| reading | " + " | ".join(summary(rows, "sass")) + " |", "|---" * 7 + "|"]
-        for reading in ("sass", "ptx"):
+        for reading in READINGS if warm else READINGS[:1]:
             numbers = summary(rows, reading)
             digits = {"launches": 0, "Spearman": 3}
             cells = [f"{value:.{digits.get(name, 2)}f}" for name, value in numbers.items()]
             lines.append(f"| {reading} | " + " | ".join(cells) + " |")
         lines += [f"- Not predicted: {problem}" for problem in problems]
-        for reading in ("sass", "ptx"):
+        for reading in READINGS if warm else READINGS[:1]:
             speedups, held = pairs(rows, reading, gpu)
             logs = [math.log(p.speedup / m) for _, m, p in speedups]
             apart = [(m, p) for _, m, p in speedups if m > 1.1]
@@ -149,14 +150,17 @@ def report(gpu: GpuFacts) -> str:
             )
         lines += [
             "",
-            "| launch | measured us | predicted us (sass) | ratio | predicted us (ptx) | bound by |",
-            "|---|---:|---:|---:|---:|---|",
+            "| launch | measured us | predicted us (sass) | ratio |"
+            + (" predicted us (ptx) |" if warm else "")
+            + " bound by |",
+            "|---|---:|---:|---:|" + ("---:|" if warm else "") + "---|",
         ]
         for row in rows:
             ratio = row.predicted["sass"] / row.measured
             lines.append(
                 f"| {row.label} | {row.measured * 1e6:.1f} | {row.predicted['sass'] * 1e6:.1f} | {ratio:.2f} "
-                f"| {row.predicted['ptx'] * 1e6:.1f} | {row.bound_by} |"
+                + (f"| {row.predicted['ptx'] * 1e6:.1f} " if warm else "")
+                + f"| {row.bound_by} |"
             )
         lines.append("")
     return "\n".join(lines)
