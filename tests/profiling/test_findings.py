@@ -114,6 +114,9 @@ def test_without_a_run_the_source_still_shows_doubles(gpu: GpuFacts) -> None:
         "double d = in[i]; out[i] = d * 0.3;",
         "out[i] = in[i] * 3;",
         "out[i] = in[i] * 0x1p-3f;",
+        "float sum = 0.0; out[i] = sum + in[i];",
+        "float low = -1.5; out[i] = low;",
+        "out[i] = fmaxf(in[i], 0.0);",
     ],
 )
 def test_doubles_that_are_meant_or_are_none_are_not_reported(body: str, gpu: GpuFacts) -> None:
@@ -121,3 +124,14 @@ def test_doubles_that_are_meant_or_are_none_are_not_reported(body: str, gpu: Gpu
     unit = parse(SourceFile("kernel.cu", text.encode()))
     kernel = unit.kernels[-1]
     assert find_findings(static_profile(unit, kernel, None, gpu), unit, kernel, None) == ()
+
+
+@pytest.mark.parametrize(
+    "body", ["out[i] = 2.0 * in[i];", "out[i] = in[i] / 3.0;", "out[i] = in[i] - 1e-3;", "if (in[i] > .5) out[i] = 1;"]
+)
+def test_a_double_operand_is_reported_without_a_compiler(body: str, gpu: GpuFacts) -> None:
+    text = f"__global__ void k(const float* in, float* out) {{ int i = threadIdx.x; {body} }}"
+    unit = parse(SourceFile("kernel.cu", text.encode()))
+    kernel = unit.kernels[-1]
+    found = find_findings(static_profile(unit, kernel, None, gpu), unit, kernel, None)
+    assert [finding.kind for finding in found] == ["accidental-double"]

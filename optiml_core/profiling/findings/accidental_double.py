@@ -13,10 +13,21 @@ _LITERAL = re.compile(rb"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+
 _SPACE_OUT = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 
 
+def computes_with(text: bytes, literal: re.Match[bytes]) -> bool:
+    """Whether a literal is an operand, and not only a value that is stored: that conversion the compiler folds away."""
+    before, after = text[: literal.start()].rstrip(), text[literal.end() :].lstrip()
+    if before.endswith((b"-", b"+")) and not re.search(rb"[\w\])]\s*[-+]$", before):
+        before = before[:-1].rstrip()  # a sign
+    return before.endswith((b"+", b"-", b"*", b"/", b"<", b">", b"<=", b">=", b"==")) or after.startswith(
+        (b"+", b"-", b"*", b"/", b"<", b">", b"==", b"!=")
+    )
+
+
 def find(context: FindingContext) -> tuple[Finding, ...]:
     """Each line of a kernel without double parameters or variables that holds an unsuffixed floating literal.
 
-    With machine code, only lines where double instructions really remain are reported; the compiler folds some away.
+    With compiled code, only lines where double instructions really remain are reported; the compiler folds some away.
+    Without, only literals that are an operand of something.
     """
     kernel = context.kernel
     if any("double" in parameter.type for parameter in kernel.parameters):
@@ -33,7 +44,7 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
         place = context.unit.source.range(body.start_byte + match.start(), body.start_byte + match.end())
         line = place.start_line
         at_line = context.line_metric(line, "fp64_warp_instructions")
-        if line in seen or (doubles is not None and at_line == 0):
+        if line in seen or (at_line == 0 if doubles is not None else not computes_with(text, match)):
             continue
         seen.add(line)
         gain = None
