@@ -451,3 +451,19 @@ def test_a_forked_child_is_told_to_open_its_own_device(device: EmulatorDevice) -
         os._exit(0 if isinstance(result, Failure) else 1)
     assert os.waitpid(child, 0)[1] == 0
     ran(device, build, launch, contents)  # the parent's workers are untouched
+
+
+def test_module_variables_keep_what_the_last_run_left(device: EmulatorDevice) -> None:
+    """So a candidate that remembers its first answer is seen to give it again for other contents."""
+    text = """
+    __device__ int known; __device__ int answer;
+    __global__ void k(const int* x, int* y) { if (!known) { known = 1; answer = 2 * x[0]; } y[0] = answer; }"""
+    build = built(device, text, "k")
+    answers = []
+    for value, fresh in ((5, False), (7, False), (7, True)):
+        if fresh:
+            device.forget(build)
+        x, y = np.array([value], "i4"), np.zeros(1, "i4")
+        launch = launch_of({"x": ("int", x), "y": ("int", y)}, {}, block=1)
+        answers.append(int(ran(device, build, launch, Contents({"x": x, "y": y})).buffers["y"][0]))
+    assert answers == [10, 10, 14]
