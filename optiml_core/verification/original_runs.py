@@ -34,12 +34,12 @@ _TOO_LARGE = frozenset({"timeout", "out-of-memory", "step-limit"})
 # The longest that one run of the original may take before a point counts as too large for this device, seconds.
 LONGEST_RUN = 10.0
 # The most memory accesses of one run that a verdict can afford a few times: some 2 s with checkers on the emulator,
-# 0.3 s without. Counted, not timed, so that a verdict does not depend on how busy the machine is.
+# 0.1 s without. Counted, not timed, so that a verdict does not depend on how busy the machine is.
 MOST_CHECKED = 40_000_000
-MOST_UNCHECKED = 30_000_000
+MOST_UNCHECKED = 10_000_000
 # The largest buffers, together, of which a dozen copies can be held: original, shadow, poisons, moved inputs. Bytes.
 LARGEST_CHECKED = 128 << 20
-LARGEST_UNCHECKED = 64 << 20
+LARGEST_UNCHECKED = 16 << 20
 SCHEDULES = (0, 1, 2)
 PERTURBATIONS = 2
 # Where contents for other purposes come from, so that they are unlike those of any point.

@@ -62,6 +62,11 @@ class Trial:
     first_run: tuple[Reference, RunResult] | None = None
     _built: dict[tuple[str, ...], Built] = field(factory=dict)
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the candidate was built at all."""
+        return bool(self._built)
+
     def launch(self, reference: Reference, change: LaunchChange | None = None) -> Launch | Problem:
         """The candidate's launch at a point: the original's arguments, its own grid, block, shared memory."""
         chosen = self.candidate.launch_change if change is None else change

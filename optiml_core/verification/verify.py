@@ -187,6 +187,8 @@ def _with_rules(checks: list[Check], trial: Trial, problem: Problem | None) -> l
     for name, detail in _RULES:
         if problem is not None and problem.check == name:
             rules.append(Check(name, "failed" if problem.equivalent is False else "not_run", problem.detail))
+        elif name == "compiles" and trial.compiled:
+            rules.append(Check(name, "passed", detail))
         elif not trial.observations:
             rules.append(Check(name, "not_run", "an earlier check decided"))
         elif name == "error budget":
