@@ -62,6 +62,8 @@ INSTRUMENT_FLAGS: tuple[str, ...] = (
     "tsan-instrument-func-entry-exit=0",
     "--param",
     "tsan-distinguish-volatile=1",
+    # Local arrays are not behind access hooks: their indexes are checked instead.
+    "-fsanitize=bounds",
 )
 
 LINK_FLAGS: tuple[str, ...] = (

@@ -156,3 +156,15 @@ __global__ void k(volatile int* flag, int* data, int* o) {
   if (blockIdx.x == 0) { while (flag[0] == 0); __threadfence(); o[0] = data[0]; }
   else { data[0] = 7; __threadfence(); flag[0] = 1; }
 }
+
+//// a shared array indexed past a row's end but inside the array
+//// launch 1, 32
+//// argument floats(32)
+//// expect 0 = np.arange(32, dtype=np.float32)[::-1]
+__global__ void k(float* o) {
+  __shared__ float s[4][8];
+  int t = threadIdx.x;
+  s[t / 8][t % 8] = t;
+  __syncthreads();
+  o[t] = s[0][31 - t];
+}

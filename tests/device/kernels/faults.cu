@@ -366,3 +366,24 @@ __global__ void k(int* o) {
 __global__ void k(const float4* a, float4* o) {
   o[threadIdx.x] = a[threadIdx.x];  // ! out-of-bounds
 }
+
+//// a local array indexed past its end
+//// launch 1, 32
+//// argument zeros(32)
+//// argument int(9)
+__global__ void k(float* o, int n) {
+  float v[8];
+  for (int i = 0; i < n; i++)
+    v[i] = i;  // ! local-index
+  o[threadIdx.x] = v[n - 2];
+}
+
+//// a member array indexed before its start
+//// launch 1, 1
+//// argument zeros(32)
+//// argument int(-1)
+struct S { int a[4]; };
+__global__ void k(float* o, int n) {
+  S s = {{1, 2, 3, 4}};
+  o[threadIdx.x] = s.a[n];  // ! local-index
+}
