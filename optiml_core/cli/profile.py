@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from optiml_core.cli.compile_flags import choose_flags
 from optiml_core.cli.failure import DONE, CommandFailure
 from optiml_core.cli.output import print_json, range_json, results
-from optiml_core.cli.target import open_target
+from optiml_core.cli.target import Target, open_target
 from optiml_core.cli.target_device import choose_device, choose_gpu
 from optiml_core.cli.workload_file import read_workload_file
+from optiml_core.profiling import find_findings
+from optiml_core.profiling.nsight_report import read_report
 from optiml_core.records import Failure, Finding, Kernel
 from optiml_core.report.numbers import time_text
 from optiml_core.search.devices import open_device
@@ -21,6 +24,8 @@ from optiml_core.toolchain import discover
 def run(arguments: argparse.Namespace) -> int:
     """Profiles one kernel, or all of them if none is named. Exit status 0 if at least one could be profiled."""
     target = open_target(arguments.target, arguments.kernel, needs_kernel=False)
+    if arguments.report:
+        return _from_report(arguments, target)
     kernels = [target.kernel] if target.kernel is not None else list(target.unit.kernels)
     flags = choose_flags(arguments, target.path)
     device_name = choose_device(arguments.device)
@@ -39,6 +44,29 @@ def run(arguments: argparse.Namespace) -> int:
         device.close()
     if arguments.json:
         print_json({"kernels": [profile_json(kernel, profile) for kernel, profile in found]})
+    else:
+        _print(found)
+    return DONE
+
+
+def _from_report(arguments: argparse.Namespace, target: Target) -> int:
+    """The kernels of the file that an Nsight Compute report holds, with its lines' counters."""
+    profiles = read_report(Path(arguments.report), str(target.path))
+    if isinstance(profiles, Failure):
+        raise CommandFailure(profiles)
+    found: list[tuple[Kernel, KernelProfile]] = []
+    for profile in profiles:
+        name = profile.kernel.split("(")[0].split("<")[0].split("::")[-1].split(" ")[-1]
+        kernel = next((k for k in target.unit.kernels if k.name == name), None)
+        if kernel is None or (target.kernel is not None and kernel.qualified != target.kernel.qualified):
+            continue
+        findings = find_findings(profile, target.unit, kernel, None)
+        found.append((kernel, KernelProfile(profile, None, findings, None)))
+    if not found:
+        names = ", ".join(sorted({profile.kernel for profile in profiles}))
+        raise CommandFailure(Failure("bad-input", f"the report holds other kernels: {names}", arguments.report), 2)
+    if arguments.json:
+        print_json({"kernels": [profile_json(kernel, item) for kernel, item in found]})
     else:
         _print(found)
     return DONE

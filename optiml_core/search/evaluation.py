@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from attrs import evolve
 
 from optiml_core.device.cuda import CudaDevice
+from optiml_core.device.cuda.tools import CHECKERS, sanitize
 from optiml_core.device.emulator import EmulatorDevice
-from optiml_core.device.protocol import Built, Device
+from optiml_core.device.protocol import Built, Contents, Device
 from optiml_core.measurement import PairPlan
 from optiml_core.profiling import find_findings
 from optiml_core.profiling.profiler import Profiler, without_time
 from optiml_core.records import (
+    Check,
     Failure,
     Finding,
     Kernel,
@@ -44,7 +46,7 @@ from optiml_core.store import Store
 from optiml_core.toolchain import CompilePool, discover, gpu_facts
 from optiml_core.toolchain.candidate_includes import refuse_new_includes
 from optiml_core.verification import Verifier
-from optiml_core.workload import Workload, resolve_launch
+from optiml_core.workload import Workload, make_contents, resolve_launch, size_variations
 
 
 class ProblemError(Exception):
@@ -296,11 +298,49 @@ class Evaluator:
         original = self._timing_of_original(exact=True)
         if isinstance(original, Failure):
             return evolve(outcome, state="failed", reason=original.message, failure=original)
+        checked = self._with_sanitizer(outcome)
+        if checked.state == "wrong":
+            return checked
+        outcome = checked
         timing = self._time(outcome.variant, original, True, FINAL_PLAN)
         if isinstance(timing, Failure):
             return evolve(outcome, state="failed", reason=timing.message, failure=timing)
         state: OutcomeState = "better" if is_better(timing.measurement) else "not-better"
         return evolve(outcome, state=state, reason=describe(timing.measurement), measurement=timing.measurement)
+
+    def _with_sanitizer(self, outcome: Outcome) -> Outcome:
+        """compute-sanitizer on what is about to be offered, at a small size; what the original does too is allowed."""
+        device = self.device
+        if not isinstance(device, CudaDevice) or outcome.verdict is None:
+            return outcome
+        sizes = size_variations(self.workload, self.problem.seed)
+        checks = []
+        for checker in CHECKERS:
+            check = self._sanitized(device, outcome.variant, dict(sizes[0]) if sizes else {}, checker)
+            if check.result == "failed":
+                own = self._sanitized(device, self.problem.original, dict(sizes[0]) if sizes else {}, checker)
+                if own.result == "failed":
+                    check = evolve(check, result="passed", detail=f"no more than the original: {own.detail}")
+            checks.append(check)
+        verdict = evolve(outcome.verdict, checks=(*outcome.verdict.checks, *checks))
+        failed = next((check for check in checks if check.result == "failed"), None)
+        if failed is not None:
+            reason = f"{failed.name}: {failed.detail}"
+            verdict = evolve(verdict, equivalent=False, reason=reason)
+            return evolve(outcome, state="wrong", reason=reason, verdict=verdict)
+        return evolve(outcome, verdict=verdict)
+
+    def _sanitized(self, device: CudaDevice, variant: Variant, sizes: dict[str, int | float], checker: str) -> Check:
+        launch = resolve_launch(self.workload, 0, sizes, variant.launch_change)
+        if isinstance(launch, Failure):
+            return Check(f"compute-sanitizer {checker}", "not_run", launch.message)
+        made = make_contents(launch, self.problem.seed)
+        if isinstance(made, Failure):
+            return Check(f"compute-sanitizer {checker}", "not_run", made.message)
+        built = device.build(variant, launch.template_arguments)
+        if isinstance(built, Failure):
+            return Check(f"compute-sanitizer {checker}", "not_run", built.message)
+        return sanitize(device, built, launch, Contents(made), self.toolchain, checker)
 
     # ---------------------------------------------------------------------------------- pieces
 

@@ -169,7 +169,7 @@ class EvaluationPool:
             return outcome
         self.close()
         try:
-            return self._running().submit(_remeasure_in_child, outcome).result(TASK_SECONDS)
+            return self._running().submit(_remeasure_in_child, outcome).result(TASK_SECONDS * 3)
         except (BrokenProcessPool, concurrent.futures.TimeoutError):
             self.kill()
             return evolve(outcome, state="failed", reason="the final measurement did not finish")

@@ -68,6 +68,14 @@ class CudaDevice:
     def name(self) -> str:
         return f"cuda:{self._index}"
 
+    @property
+    def index(self) -> int:
+        return self._index
+
+    def image_of(self, built: Built) -> KernelImage | None:
+        """The device code behind a build of this device, for the tools that launch it in their own process."""
+        return self._images.get(built.token)
+
     def state(self) -> GpuState | Failure:
         """The GPU's name, capability, memory and driver, as its worker sees them."""
         failure = self._worker.start()
