@@ -88,6 +88,11 @@ class OriginalRuns:
         )
         return evolve(launch, arguments=arguments)
 
+    def declared_globals(self) -> frozenset[str]:
+        """The module variables that the workload fills, and whose contents are therefore compared."""
+        launch = resolve_launch(self.workload)
+        return frozenset() if isinstance(launch, Failure) else frozenset(one.name for one in launch.globals)
+
     def prepare(self, point: Point) -> Prepared | Failure:
         """The original's launch at a point and its contents."""
         launch = self.launch(point)

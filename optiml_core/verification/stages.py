@@ -143,6 +143,9 @@ def check_other_code(on: OnTrial) -> Covered | Problem:
     detail = other_code.problem(on.original, on.candidate, on.kernel.qualified)
     if detail is not None:
         return Problem("other code", detail, None)
+    state = other_code.module_state(on.original, on.candidate, on.kernel.qualified, on.oracle.runs.declared_globals())
+    if state is not None:
+        return Problem("other code", state, None)
     if other_code.host_code_differs(on.original, on.candidate):
         on.not_checked.append("host code differs beyond the configuration of launches; host code is never run")
     return Covered("the file's other kernels are unchanged")

@@ -103,6 +103,27 @@ def test_other_kernels_stay(before: str, after: str, accepted: bool) -> None:
     assert (other_code.problem(unit(FILE), unit(FILE.replace(before, after)), "f") is None) == accepted
 
 
+STATE = "__device__ int total; __device__ int other; __constant__ int limit; "
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "accepted"),
+    [
+        ("y[0] = x[n] + limit;", "y[0] = limit + x[n];", True),
+        ("y[0] = x[n] + total;", "y[0] = total + x[n];", True),
+        ("y[0] = x[n];", "y[0] = x[n]; other = 1;", False),
+        ("y[0] = x[n]; total = 1;", "y[0] = x[n]; total = 1;", False),
+        ("y[0] = x[n]; atomicAdd(&total, 1);", "y[0] = x[n];", False),
+        ("y[0] = x[n]; total++;", "y[0] = x[n];", False),
+        ("y[0] = x[n] == total;", "y[0] = x[n] == total;", True),
+    ],
+)
+def test_module_variables(before: str, after: str, accepted: bool) -> None:
+    files = [unit(STATE + KERNEL.replace("y[0] = x[n];", text)) for text in (before, after)]
+    assert (other_code.module_state(files[0], files[1], "f", frozenset()) is None) == accepted
+    assert other_code.module_state(files[0], files[1], "f", frozenset({"total", "other"})) is None
+
+
 def test_host_code_is_compared_beyond_launches() -> None:
     assert not other_code.host_code_differs(unit(FILE), unit(FILE.replace("<<<1, 32>>>", "<<<2, 64>>>")))
     assert not other_code.host_code_differs(unit(FILE), unit(FILE.replace("y[0] = other", "y[1] = other")))

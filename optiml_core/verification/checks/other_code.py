@@ -69,6 +69,65 @@ def _captured(texts: list[tuple[str, ...]], before: _Definitions, after: _Defini
     return None
 
 
+def module_state(
+    original: TranslationUnit, candidate: TranslationUnit, kernel: str, declared: frozenset[str]
+) -> str | None:
+    """A ``__device__`` variable of the file that a run does not show: written by the original, or used by the
+    candidate alone. ``declared`` are those that the workload declares, whose contents are compared."""
+    before, after = _definitions(original), _definitions(candidate)
+    texts = [_texts_of(original, kernel, before), _texts_of(candidate, kernel, after)]
+    for variable in original.globals:
+        name = variable.name
+        if variable.space not in ("device", "managed") or name in declared or "const" in variable.type.split():
+            continue
+        used = [any(name in text for text in one) for one in texts]
+        if used[1] and not used[0]:
+            return f"the candidate uses the module variable `{name}`, which the original does not"
+        if used[0] and any(_writes(text, name) for text in texts[0]):
+            cure = f"declare it (`// optiml: {name}[length]: zeros`)"
+            return f"the original writes the module variable `{name}`, which is not compared; {cure}"
+    return None
+
+
+def _texts_of(unit: TranslationUnit, kernel: str, definitions: _Definitions) -> list[tuple[str, ...]]:
+    """The tokens of a kernel and of the functions and macros that it reaches, variables' own declarations apart."""
+    found = unit.kernel(kernel)
+    if found is None:
+        return []
+    mine = _tokens(unit, found.range)
+    variables = {variable.name for variable in unit.globals}
+    return [mine, *(text for name, text in definitions.closure(mine).items() if name not in variables)]
+
+
+_ASSIGNMENTS = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++", "--"})
+
+
+def _writes(text: tuple[str, ...], name: str) -> bool:
+    """Whether the text assigns to the variable or takes its address."""
+    for at, word in enumerate(text):
+        if word != name or (at and text[at - 1] in (".", "->")):
+            continue
+        if at and text[at - 1] in ("&", "++", "--") and (at < 2 or text[at - 2] in ("(", ",", "=", ";", "{", "}")):
+            return True
+        end = at + 1
+        while end < len(text) and text[end] == "[":
+            end = _closing(text, end) + 1
+        if end < len(text) and text[end] in _ASSIGNMENTS:
+            return True
+        if text[end : end + 2] in (("<<", "="), (">>", "=")):
+            return True
+    return False
+
+
+def _closing(text: tuple[str, ...], opening: int) -> int:
+    depth = 0
+    for at in range(opening, len(text)):
+        depth += (text[at] == "[") - (text[at] == "]")
+        if depth == 0:
+            return at
+    return len(text)
+
+
 def host_code_differs(original: TranslationUnit, candidate: TranslationUnit) -> bool:
     """Whether anything besides device code, directives and the configuration of launches differs."""
     return _host_tokens(original) != _host_tokens(candidate)
