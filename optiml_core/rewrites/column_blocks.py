@@ -8,6 +8,7 @@ from tree_sitter import Node
 from optiml_core.records import Edit
 from optiml_core.rewrites.callers import launches_elsewhere, unknown_callers
 from optiml_core.rewrites.context import OutsideLaunch, Refusal, RewriteContext
+from optiml_core.rewrites.declaration_comment import declared_grid
 from optiml_core.rewrites.kernel_body import KernelBody, barriers_in, builtins_in, read_kernel, returns_in
 from optiml_core.rewrites.launch_text import is_primary
 from optiml_core.rewrites.layout import edit, indent_at, line_start, unused_name
@@ -125,7 +126,7 @@ def _accesses_fit(body: KernelBody, column: str, loop: CountedLoop, last: Node) 
     keep = frozenset({column, loop.variable})
     across = False
     for access in accesses_in(body, body.body, keep):
-        if access.space == "unknown":
+        if access.space == "unknown" or access.kind == "address":
             return Refusal("not every access is known to go to one parameter")
         if access.space != "parameter":
             continue
@@ -142,8 +143,14 @@ def _number_of_columns(context: RewriteContext) -> str | Refusal:
     refusal = unknown_callers(context)
     sites = [OutsideLaunch(context.unit, site) for site in context.unit.launches_of(context.kernel)]
     sites += launches_elsewhere(context)
-    if refusal is not None or not sites:
-        return refusal or Refusal("no launch tells how many columns there are")
+    if refusal is not None and "launch" not in context.allow:
+        return refusal
+    names = {parameter.name for parameter in context.kernel.parameters if not parameter.is_pointer}
+    declared = declared_grid(context.unit, context.kernel)
+    if not sites and declared in names:
+        return declared
+    if not sites:
+        return Refusal("no launch tells how many columns there are")
     found: set[str] | None = None
     for outside in sites:
         grid = _grid_text(outside)

@@ -72,9 +72,13 @@ def _items(text: str, start: int) -> Iterator[_Item]:
         at = index + 1
 
 
-def declares_launch(unit: TranslationUnit, kernel: Kernel) -> bool:
-    """Whether a workload comment above the kernel says what its grid or block is."""
-    return any(item.name in ("grid", "block") for line in _lines_above(unit, kernel) for item in line.items)
+def declared_grid(unit: TranslationUnit, kernel: Kernel) -> str:
+    """The width of the grid as the workload comment above the kernel says it; empty if it does not."""
+    for line in _lines_above(unit, kernel):
+        for item in line.items:
+            if item.name == "grid" and not line.is_launch:
+                return _tuple_parts(item.value)[0].strip()
+    return ""
 
 
 def edit_declaration(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from attrs import frozen
@@ -9,10 +10,24 @@ from tree_sitter import Node
 
 from optiml_core.rewrites.kernel_body import KernelBody
 from optiml_core.rewrites.polynomials import Polynomial, add, constant, subtract
-from optiml_core.rewrites.syntax import arguments_of, called_name, field, operator_of, text_of, unwrap, walk_types
+from optiml_core.rewrites.syntax import (
+    ancestors,
+    arguments_of,
+    called_name,
+    contains,
+    field,
+    operator_of,
+    text_of,
+    unwrap,
+    walk_types,
+)
 
 AccessKind = Literal["load", "store", "update", "address"]
 Space = Literal["parameter", "shared", "local", "unknown"]
+
+# What a macro's text does with an argument that it may write: assign, count, or take its address.
+_WRITES = re.compile(r"(?<![=!<>])=(?!=)|\+\+|--|(?<!&)&(?!&)|_cast\b|\batomic")
+_SHOUTED = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 
 LOAD_CALLS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
 
@@ -78,7 +93,7 @@ def _access(body: KernelBody, node: Node, keep: frozenset[str]) -> Access:
         base = pointer_target(body, current, keep)
         name, offset = (text_of(current), constant(0)) if base is None else base
         indices = (add(offset, subscripts[0]), *subscripts[1:])
-    return Access(node, name or text_of(node), space_of(body, name), indices, _kind(node))
+    return Access(node, name or text_of(node), space_of(body, name), indices, _kind(body, node))
 
 
 def space_of(body: KernelBody, name: str) -> Space:
@@ -92,7 +107,36 @@ def space_of(body: KernelBody, name: str) -> Space:
     return "local" if variable.is_array else "unknown"
 
 
-def _kind(node: Node) -> AccessKind:
+def _kind(body: KernelBody, node: Node) -> AccessKind:
+    kind = _syntactic_kind(node)
+    return "address" if kind == "load" and _may_be_written_by_a_call(body, node) else kind
+
+
+def _may_be_written_by_a_call(body: KernelBody, node: Node) -> bool:
+    """Whether a macro, or a function that takes a reference, may write what looks like a value in its call."""
+    inner = node
+    for around in ancestors(node, body.body):
+        name = called_name(around)
+        if around.type == "call_expression" and name is not None:
+            for macro in body.unit.macros:
+                if macro.name == name and macro.parameters is not None and _WRITES.search(macro.body):
+                    return True
+            if _SHOUTED.fullmatch(name) and all(macro.name != name for macro in body.unit.macros):
+                return True  # a macro of an included file
+            for function in body.unit.device_functions:
+                given = [contains(argument, inner) for argument in arguments_of(around)]
+                if function.name == name and any(
+                    held and parameter.is_reference and not parameter.is_const
+                    for held, parameter in zip(given, function.parameters, strict=False)
+                ):
+                    return True
+        if around.type == "subscript_expression" and contains(field(around, "indices"), node):
+            return False  # only an index
+        inner = around
+    return False
+
+
+def _syntactic_kind(node: Node) -> AccessKind:
     outer = node
     parent = node.parent
     while parent is not None and parent.type in ("parenthesized_expression", "field_expression"):

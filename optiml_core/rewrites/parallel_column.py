@@ -32,7 +32,7 @@ from optiml_core.rewrites.syntax import declared_variables, field, names_in, sta
 from optiml_core.rewrites.thread_coordinates import Coordinate, GuardedWork, coordinates, guarded_work, invariant
 from optiml_core.source import apply_edits
 
-ROWS = (16, 32, 8)
+ROWS = (32, 16, 8)
 
 
 @frozen

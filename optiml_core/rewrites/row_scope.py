@@ -233,7 +233,7 @@ def _understood(body: KernelBody, node: Node) -> Refusal | None:
         name = called_name(call)
         if name is None or name.startswith("__shfl") or name in ("printf", "assert"):
             return Refusal(f"the call of {name or 'something'} at row scope is not understood")
-    if escaping_pointers(body, node) or _atomics(node):
+    if escaping_pointers(body, node) or _atomics(node) or _written_by_calls(body, node):
         return Refusal("a pointer is handed to another function")
     return None
 
@@ -254,6 +254,15 @@ def _share_events(reader: _Reader, loop: CountedLoop) -> list[_Event]:
     events += [_Event(name, "share", False) for name in _atomic_targets(reader.body, loop.body)]
     head = [event for node in (loop.start, loop.limit) for event in _events(reader, node, "all")]
     return head + events
+
+
+def _written_by_calls(body: KernelBody, node: Node) -> bool:
+    """Whether an element's address goes anywhere but into an atomic operation."""
+    atomics = _atomics(node)
+    return any(
+        access.kind == "address" and not any(contains(call, access.node) for call in atomics)
+        for access in accesses_in(body, node)
+    )
 
 
 def _atomic_targets(body: KernelBody, node: Node) -> frozenset[str]:
@@ -295,6 +304,8 @@ def _parallel_loop(reader: _Reader, loop: CountedLoop, before: tuple[Node, ...])
             return Refusal("the loop uses what an atomic operation returns")
     if escaping_pointers(body, loop.body) - _atomic_targets(body, loop.body):
         return Refusal("a pointer is handed to another function")
+    if _written_by_calls(body, loop.body):
+        return Refusal("a macro or a function may write what looks like a value")
     refusal = _rounds_are_independent(reader, loop)
     if refusal is not None:
         return refusal

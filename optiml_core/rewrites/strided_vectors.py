@@ -17,6 +17,7 @@ from optiml_core.rewrites.syntax import (
     contains,
     declared_variables,
     names_in,
+    squeeze,
     statements_of,
     text_of,
     walk_types,
@@ -134,7 +135,10 @@ def _shares_match(body: KernelBody, loops: tuple[VectorLoop, ...]) -> Refusal | 
 
 
 def _declared_later(body: KernelBody, one: VectorLoop, first: CountedLoop) -> bool:
-    used = {name for array in one.arrays for access in array.accesses for name in names_in(access.node)}
+    """Whether an address needs a local that is declared behind the first loop and cannot be written out there."""
+    late = _late_pointers(body, one, first)
+    used = {name for array in one.arrays for access in array.accesses for name in names_in(access.node)} - set(late)
+    used |= {name for node in late.values() for name in names_in(node)}
     return any(
         variable.name in used
         and variable.name != one.loop.variable
@@ -145,6 +149,23 @@ def _declared_later(body: KernelBody, one: VectorLoop, first: CountedLoop) -> bo
     )
 
 
+def _late_pointers(body: KernelBody, one: VectorLoop, first: CountedLoop) -> dict[str, Node]:
+    """Pointer locals declared behind the first loop whose first element this loop's vectors begin at."""
+    found = {}
+    for array in one.arrays:
+        access = array.accesses[0]
+        base = access.node.child_by_field_name("argument")
+        name = "" if base is None else text_of(base)
+        variable = body.locals.get(name)
+        if variable is None or name not in body.definitions or not variable.is_pointer:
+            continue
+        inner = access.node.child_by_field_name("indices")
+        plain = inner is not None and squeeze(text_of(inner)) == f"[{one.loop.variable}]"
+        if plain and variable.declaration.start_byte >= first.node.start_byte:
+            found[name] = body.definitions[name]
+    return found
+
+
 def strided_edits(context: RewriteContext, found: StridedLoops) -> list[Edit]:
     """Each loop twice: by vectors where ``vectors`` says so, else as it was."""
     unit, body = context.unit, found.body
@@ -152,7 +173,10 @@ def strided_edits(context: RewriteContext, found: StridedLoops) -> list[Edit]:
     flag = unused_name("vectors", names_in(body.body) | body.parameter_names)
     first = found.loops[0]
     conditions = list(
-        dict.fromkeys(aligned_condition(context, one.arrays, one.loop.variable, "0") for one in found.loops)
+        dict.fromkeys(
+            aligned_condition(context, one.arrays, one.loop.variable, "0", _late_pointers(body, one, first.loop))
+            for one in found.loops
+        )
     )
     limit = first.loop.limit_text
     length = limit if is_primary(limit) else f"({limit})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 from tree_sitter import Node
 
@@ -196,17 +198,23 @@ def _place(context: RewriteContext, one: VectorArray, index: str, first: str) ->
     return f"&{substituted(context.unit, node, own)}"
 
 
-def aligned_condition(context: RewriteContext, arrays: tuple[VectorArray, ...], index: str, start: str) -> str:
-    """Whether the vectors that begin at ``start`` lie on multiples of their size."""
+def aligned_condition(
+    context: RewriteContext,
+    arrays: tuple[VectorArray, ...],
+    index: str,
+    start: str,
+    written_out: Mapping[str, Node],
+) -> str:
+    """Whether the vectors that begin at ``start`` lie on multiples of their size.
+
+    ``written_out``: pointer locals, by name, to be replaced by what they are initialised with.
+    """
     places: dict[str, int] = {}
     for one in arrays:
-        place = _place(context, one, index, start)
+        base = one.accesses[0].node.child_by_field_name("argument")
+        known = None if base is None else written_out.get(text_of(base))
+        place = _place(context, one, index, start) if known is None else code_of(context.unit, known)
         places[place] = max(places.get(place, 0), one.bytes)
     largest = max(places.values())
     joined = " | ".join(f"reinterpret_cast<size_t>({place})" for place in places)
     return f"({joined}) % {largest} == 0" if len(places) > 1 else f"{joined} % {largest} == 0"
-
-
-def replaced_index(context: RewriteContext, node: Node, index: str, text: str) -> str:
-    own = [(inner, text) for inner in walk_types(node, "identifier") if text_of(inner) == index]
-    return code_of(context.unit, node) if not own else substituted(context.unit, node, own)

@@ -79,7 +79,7 @@ def _lines(context: RewriteContext, one: OneElement, arrays: tuple[VectorArray, 
     own = code_of(unit, one.body.definitions[index.name])
     lines = [f"const {kind} {first} = {lanes} * ({own});"]
     lines += [code_of(unit, node) for node in one.work.before if node.id != index.declaration.id]
-    lines.append(f"const bool aligned = {aligned_condition(context, arrays, index.name, '0')};")
+    lines.append(f"const bool aligned = {aligned_condition(context, arrays, index.name, '0', {})};")
     lines.append(f"if (aligned && {first} + {lanes - 1} < {limit}) {{")
     inside = vector_body(context, one.body, one.work.work, arrays, lanes, index.name, kind, names)
     lines += [f"\t{line}" for line in inside]

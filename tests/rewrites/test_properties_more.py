@@ -289,3 +289,14 @@ def test_parallel_column(work: str) -> None:
 
 def test_parallel_column_of_a_block_per_column() -> None:
     check_agrees(named("parallel-column"), BLOCK_PER_COLUMN, SHAPES, tolerance=1e-5)
+
+
+def test_vectors_in_rows_whose_pointer_is_declared_late() -> None:
+    text = (
+        SHARED_LOOPS.replace("  float* y = out + blockIdx.x * cols;\n", "")
+        .replace("    y[j] = 2.0f * x[j];\n    own += y[j] + j;\n", "    own += 2.0f * x[j] + j;\n")
+        .replace("  atomicAdd", "  float* y = out + blockIdx.x * cols;\n  atomicAdd")
+        .replace("y[j] /= sum", "y[j] = x[j] / sum")
+    )
+    sizes = tuple({"rows": r, "cols": c} for r, c in ((3, 31), (2, 64)))
+    check_agrees(named("vectorize-access"), text, sizes, tolerance=1e-5)

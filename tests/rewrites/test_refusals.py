@@ -279,6 +279,24 @@ REFUSED = [
     ("restrict-readonly", kernel("y[0] = 1;", "float* __restrict__ y, int n"), "marked already"),
     ("restrict-readonly", kernel("float* p = n > 1 ? y : (float*)x; p[0] = 1;"), "known to go to one parameter"),
     ("restrict-readonly", kernel("int k = n;", "int n"), "no pointer parameters"),
+    # what looks like a value and may be written
+    ("coarsen-grid-stride", kernel(f"{LINE} if (i < n) {{ y[i] = 0; __syncthreads(); }}"), "barriers"),
+    (
+        "parallel-row",
+        kernel(f"{LINE} if (i < n) {{ {ROW} SET(y[i * m + j]); }}", above="#define SET(a) a = 1\n"),
+        "is not understood",
+    ),
+    (
+        "parallel-row",
+        kernel(f"{LINE} if (i < n) {{ {ROW} set(y[i * m + j]); }}", above="__device__ void set(float& a) { a = 1; }\n"),
+        "nothing that can be combined",
+    ),
+    (
+        "vectorize-access",
+        kernel(f"{LINE} if (i < n) WIDE(y[i]) = 1;", above="#define WIDE(a) (*reinterpret_cast<int*>(&(a)))\n"),
+        "known to go to one parameter",
+    ),
+    ("vectorize-access", kernel(f"{LINE} if (i < n) y[i] = FETCH(x[i]);"), "known to go to one parameter"),
 ]
 
 
