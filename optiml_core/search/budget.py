@@ -53,7 +53,8 @@ class BudgetClock:
     def stop_reason(self, roofline_fraction: float | None) -> StopReason | None:
         """Why the search should end now, or None."""
         budget = self.budget
-        if budget.seconds is not None and self.seconds >= budget.seconds:
+        # Evaluating the original may use up a short budget; one round is tried all the same.
+        if budget.seconds is not None and self.evaluations > 0 and self.seconds >= budget.seconds:
             return "budget-seconds"
         if budget.evaluations is not None and self.evaluations >= budget.evaluations:
             return "budget-evaluations"

@@ -59,7 +59,7 @@ def vscode(node: dict[str, str], workspace: Path, tmp_path: Path) -> Iterator[st
         "chat.disableAIFeatures": True,
         "git.enabled": False,
         "optiml.device": "emulator",
-        "optiml.seconds": 12,
+        "optiml.seconds": 25,
     }
     (data / "User" / "settings.json").write_text(json.dumps(settings))
     program = str(EDITORS / "code-server" / "node_modules" / ".bin" / "code-server")

@@ -78,7 +78,7 @@ const steps = {
   async optimize() {
     await page.keyboard.press("Escape");
     await startJob();
-    await shown(".monaco-diff-editor", 120000);
+    await shown(".monaco-diff-editor", 240000);
     await shown(".notification-toast:has-text('predicted')", 30000);
     await page.waitForTimeout(1500);
     await shot("diff");
