@@ -74,7 +74,7 @@ def definitions(flags: Sequence[str]) -> str:
         elif architecture := re.fullmatch(r"-arch=(?:sm|compute)_(\d+)[af]?", flag):
             lines += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {architecture[1]}0"]
         elif flag in ("-use_fast_math", "--use_fast_math"):
-            lines.append("#define __USE_FAST_MATH__ 1")
+            lines += compile_plan.FAST_MATH_DEFINITIONS.splitlines()
     return "".join(line.replace("\n", " ") + "\n" for line in lines)
 
 

@@ -78,3 +78,16 @@ LINK_FLAGS: tuple[str, ...] = (
 
 ENTRY_SYMBOL = "optiml_entry"
 """``extern "C" void optiml_entry(void** arguments)`` of every candidate: calls the kernel."""
+
+_FAST = ("exp", "log", "log2", "log10", "sin", "cos", "tan", "pow")
+FAST_MATH_DEFINITIONS = "".join(
+    [
+        "#define __USE_FAST_MATH__ 1\n",
+        *(f"#define {name}f optiml_fast_{name}f\n" for name in (*_FAST, "exp10", "sincos")),
+        *(f"#define {name} optiml_fastmath_{name}\n" for name in _FAST),
+    ]
+)
+"""What ``-use_fast_math`` makes of the functions of one float (CUDA C++ Programming Guide, "Intrinsic Functions").
+
+Division, square roots and denormals stay exact: that part of the flag is not modelled.
+"""
