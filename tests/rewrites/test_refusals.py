@@ -284,7 +284,7 @@ REFUSED = [
     (
         "parallel-row",
         kernel(f"{LINE} if (i < n) {{ {ROW} SET(y[i * m + j]); }}", above="#define SET(a) a = 1\n"),
-        "is not understood",
+        "looks like a value",
     ),
     (
         "parallel-row",
