@@ -16,6 +16,7 @@ from optiml_core.rewrites.context import Refusal, RewriteContext
 from optiml_core.rewrites.polynomials import Polynomial, read_polynomial
 from optiml_core.rewrites.syntax import (
     DeclaredVariable,
+    arguments_of,
     assigned_names,
     called_name,
     declared_variables,
@@ -108,7 +109,7 @@ def _take_apart(unit: TranslationUnit, kernel: Kernel, node: Node, body: Node) -
         for variable in declared_variables(declaration):
             variables[variable.name] = variable
             all_of.setdefault(variable.name, []).append(variable)
-    assigned = assigned_names(body) | _addressed(body)
+    assigned = assigned_names(body) | _addressed(body) | names_given_to_writers(unit, body)
     parameters = frozenset(parameter.name for parameter in kernel.parameters)
     constant = {
         name: tuple(own)
@@ -132,6 +133,25 @@ def _addressed(body: Node) -> frozenset[str]:
         operand = field(pointer, "argument")
         if text_of(pointer).startswith("&") and operand.type == "identifier":
             found.add(text_of(operand))
+    return frozenset(found)
+
+
+# What a macro's text does with an argument that it may write: assign, count, or take its address.
+WRITES = re.compile(r"(?<![=!<>])=(?!=)|\+\+|--|(?<!&)&(?!&)|_cast\b|\batomic")
+
+
+def names_given_to_writers(unit: TranslationUnit, node: Node) -> frozenset[str]:
+    """Variables that a call at or below ``node`` may change: given to a reference, or to a macro that assigns."""
+    found = set()
+    writers = {m.name for m in unit.macros if m.parameters is not None and WRITES.search(m.body)}
+    functions = {f.name: f.parameters for f in unit.device_functions}
+    for call in walk_types(node, "call_expression"):
+        name = called_name(call) or ""
+        for index, argument in enumerate(arguments_of(call)):
+            parameters = functions.get(name, ())
+            by_reference = index < len(parameters) and parameters[index].is_reference and not parameters[index].is_const
+            if argument.type == "identifier" and (name in writers or by_reference):
+                found.add(text_of(argument))
     return frozenset(found)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from attrs import frozen
 from tree_sitter import Node
 
-from optiml_core.rewrites.kernel_body import KernelBody
+from optiml_core.rewrites.kernel_body import WRITES, KernelBody
 from optiml_core.rewrites.polynomials import Polynomial, add, constant, subtract
 from optiml_core.rewrites.syntax import (
     ancestors,
@@ -25,8 +25,6 @@ from optiml_core.rewrites.syntax import (
 AccessKind = Literal["load", "store", "update", "address"]
 Space = Literal["parameter", "shared", "local", "unknown"]
 
-# What a macro's text does with an argument that it may write: assign, count, or take its address.
-_WRITES = re.compile(r"(?<![=!<>])=(?!=)|\+\+|--|(?<!&)&(?!&)|_cast\b|\batomic")
 _SHOUTED = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 
 LOAD_CALLS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
@@ -114,17 +112,16 @@ def _kind(body: KernelBody, node: Node) -> AccessKind:
 
 def _may_be_written_by_a_call(body: KernelBody, node: Node) -> bool:
     """Whether a macro, or a function that takes a reference, may write what looks like a value in its call."""
-    inner = node
     for around in ancestors(node, body.body):
         name = called_name(around)
         if around.type == "call_expression" and name is not None:
             for macro in body.unit.macros:
-                if macro.name == name and macro.parameters is not None and _WRITES.search(macro.body):
+                if macro.name == name and macro.parameters is not None and WRITES.search(macro.body):
                     return True
             if _SHOUTED.fullmatch(name) and all(macro.name != name for macro in body.unit.macros):
                 return True  # a macro of an included file
             for function in body.unit.device_functions:
-                given = [contains(argument, inner) for argument in arguments_of(around)]
+                given = [contains(argument, node) for argument in arguments_of(around)]
                 if function.name == name and any(
                     held and parameter.is_reference and not parameter.is_const
                     for held, parameter in zip(given, function.parameters, strict=False)
@@ -132,7 +129,6 @@ def _may_be_written_by_a_call(body: KernelBody, node: Node) -> bool:
                     return True
         if around.type == "subscript_expression" and contains(field(around, "indices"), node):
             return False  # only an index
-        inner = around
     return False
 
 

@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from tree_sitter import Node
 
 from optiml_core.rewrites.context import Refusal
-from optiml_core.rewrites.kernel_body import KernelBody
+from optiml_core.rewrites.kernel_body import KernelBody, names_given_to_writers
 from optiml_core.rewrites.loops import CountedLoop, counted_loop, literal_trips, loops_in
 from optiml_core.rewrites.memory import accesses_in, escaping_pointers
 from optiml_core.rewrites.polynomials import Polynomial, atom, coefficient, depends_on, read_polynomial
@@ -304,7 +304,7 @@ def _parallel_loop(reader: _Reader, loop: CountedLoop, before: tuple[Node, ...])
             return Refusal("the loop uses what an atomic operation returns")
     if escaping_pointers(body, loop.body) - _atomic_targets(body, loop.body):
         return Refusal("a pointer is handed to another function")
-    if _written_by_calls(body, loop.body):
+    if _written_by_calls(body, loop.body) or names_given_to_writers(body.unit, loop.body):
         return Refusal("a macro or a function may write what looks like a value")
     refusal = _rounds_are_independent(reader, loop)
     if refusal is not None:

@@ -289,7 +289,7 @@ REFUSED = [
     (
         "parallel-row",
         kernel(f"{LINE} if (i < n) {{ {ROW} set(y[i * m + j]); }}", above="__device__ void set(float& a) { a = 1; }\n"),
-        "nothing that can be combined",
+        "looks like a value",
     ),
     (
         "vectorize-access",
@@ -377,3 +377,13 @@ def test_broken_and_odd_code_is_refused_or_left_whole(rewrite: object, text: str
     if not isinstance(options, Refusal):
         for option in options:
             assert isinstance(rewrite.apply(context, option), Rewritten)  # type: ignore[attr-defined]
+
+
+def test_a_sum_that_a_function_gathers_by_reference_is_not_shared_out() -> None:
+    text = kernel(
+        f"{LINE} if (i < n) {{ float s = 0, t = 0; {ROW} {{ s += x[i * m + j]; gather(t, x[i * m + j]); }} y[i] = s + t; }}",
+        above="__device__ void gather(float& sum, float value) { sum += value; }\n",
+    )
+    rewrite = rewrite_named("parallel-row")
+    assert rewrite is not None
+    assert "may write what looks like a value" in refusal_of(rewrite, context_of(text, allow=("launch",)))
