@@ -1,6 +1,6 @@
 """Writes a CUDA program that times the kernels of this folder, for a machine with a GPU.
 
-Usage: python benchmarks/prediction/measure.py OUT.cu && nvcc -O3 -arch=sm_90 -lineinfo OUT.cu -o measure && ./measure
+Usage: python benchmarks/prediction/measure.py OUT.cu [held_out] && nvcc -O3 -arch=sm_90 -lineinfo OUT.cu -o measure && ./measure
 The program prints one JSON object a line: kernel, the overridden names, and seconds a launch: ``warm`` (a loop of
 launches), ``cold`` (the L2 cache cleared before each, single launches between events; medians).
 """
@@ -75,9 +75,9 @@ def fill(pointer: str, argument: BufferArgument) -> str:
     return f"fill_int<<<1024, 256>>>((int*){pointer}, {count}, {int(most)}ll, {int(content.kind == 'permutation')});"
 
 
-def program() -> str:
+def program(folder: Path) -> str:
     parts, body = [PROLOGUE], [MAIN]
-    for number, path in enumerate(sorted(FOLDER.glob("*.cu"))):
+    for number, path in enumerate(sorted(folder.glob("*.cu"))):
         parts.append(f"namespace k{number} {{\n{path.read_text()}\n}}\n")
         unit = parse(SourceFile(path.name, path.read_bytes()))
         kernel = unit.kernels[-1]
@@ -110,4 +110,4 @@ def program() -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(program())
+    Path(sys.argv[1]).write_text(program(FOLDER.parent / (sys.argv[2] if len(sys.argv) > 2 else "kernels")))
