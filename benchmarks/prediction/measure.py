@@ -1,6 +1,7 @@
 """Writes a CUDA program that times the kernels of this folder, for a machine with a GPU.
 
-Usage: python benchmarks/prediction/measure.py OUT.cu [held_out] && nvcc -O3 -arch=sm_90 -lineinfo OUT.cu -o measure && ./measure
+Usage: python benchmarks/prediction/measure.py OUT.cu [held_out]
+       nvcc -O3 -arch=sm_90 -lineinfo OUT.cu -o measure && ./measure
 The program prints one JSON object a line: kernel, the overridden names, and seconds a launch: ``warm`` (a loop of
 launches), ``cold`` (the L2 cache cleared before each, single launches between events; medians).
 """

@@ -9,10 +9,10 @@ from optiml_core.records import Failure, Measurement, Profile
 from optiml_core.toolchain import GpuFacts
 
 # Deviation of ln(predicted / measured) of speedups, from the pairs of benchmarks/results/prediction.md: the root mean
-# square is 0.11 for pairs within 5 % of each other and 0.25 beyond a factor of 7. These constants hold 96 % of them.
+# square is 0.11 for pairs within 5 % of each other and 0.25 beyond a factor of 7. These constants hold 95 % of them.
 LARGEST_DEVIATION = 0.45
-SMALLEST_DEVIATION = 0.08
-DEVIATION_PER_CHANGE = 0.15
+SMALLEST_DEVIATION = 0.09
+DEVIATION_PER_CHANGE = 0.18
 
 
 def predict(profile: Profile, gpu: GpuFacts) -> Prediction | Failure:

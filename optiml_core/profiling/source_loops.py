@@ -9,6 +9,9 @@ from optiml_core.records import Failure, Kernel, Launch, ScalarArgument
 from optiml_core.source import Loop, TranslationUnit, loops
 from optiml_core.workload.expression import evaluate, parse_expression
 
+# Instructions of a loop that unrolling does not multiply: count, compare, branch.
+LOOP_OVERHEAD = 3
+
 
 def loop_trips(code: MachineCode, unit: TranslationUnit, kernel: Kernel, launch: Launch) -> dict[int, float]:
     """Iterations of one run of each machine loop (by its index in ``code.loops``) that a source loop's head tells.
@@ -25,6 +28,7 @@ def loop_trips(code: MachineCode, unit: TranslationUnit, kernel: Kernel, launch:
             code.instructions[i].line
             for block in loop.blocks - inner
             for i in range(code.blocks[block].start, code.blocks[block].end)
+            if code.instructions[i].slots
         ]
         place = _source_loop(own, known)
         if place is not None:
@@ -39,7 +43,8 @@ def loop_trips(code: MachineCode, unit: TranslationUnit, kernel: Kernel, launch:
         shortest = min(machine)[0]
         for _, index in machine:
             trips[index] = 0.0
-        trips[main] = count / max(1.0, round(longest / shortest)) if len(machine) > 1 else count
+        unrolled = (longest - LOOP_OVERHEAD) / max(1, shortest - LOOP_OVERHEAD)
+        trips[main] = count / max(1.0, round(unrolled)) if len(machine) > 1 else count
     return trips
 
 

@@ -165,6 +165,22 @@ $L__BB0_2:
     assert trips == {0: 300.0}
 
 
+def test_an_unrolled_loop_and_its_remainder_share_the_iterations() -> None:
+    text = (
+        "__global__ void k(float* x) {\n  float v = x[0];\n  for (int i = 0; i < 400; i++) {\n    v = v * v;\n  }\n}\n"
+    )
+    unit = parse(SourceFile("k.cu", text.encode()))
+    multiply, count = "\tmul.f32 \t%f1, %f1, %f1;\n", "\tadd.s32 \t%r1, %r1, 1;\n\tsetp.ne.s32 \t%p1, %r1, 0;\n"
+    ptx = (
+        ".visible .entry k(\n)\n{\n\t.loc\t1 4 5\n$L__BB0_1:\n" + 4 * multiply + count + "\t@%p1 bra \t$L__BB0_1;\n"
+        "$L__BB0_2:\n" + multiply + count + '\t@%p1 bra \t$L__BB0_2;\n\tret;\n}\n\t.file\t1 "k.cu"\n'
+    )
+    code = read_ptx(ptx, "k.cu", "k")
+    assert code is not None
+    trips = loop_trips(code, unit, unit.kernels[0], Launch((1, 1, 1), (32, 1, 1), 0, ()))
+    assert trips == {0: 100.0, 1: 0.0}
+
+
 # -------------------------------------------------------------------------------------- profiles
 
 COPY = """// optiml: n = 1048576, in[n]: normal, out[n], block = 256, grid = n / 256
