@@ -100,7 +100,7 @@ class KernelCase:
             assert found.shape == wanted.shape
             if allowed:
                 np.testing.assert_allclose(
-                    found.astype(np.float64), wanted.astype(np.float64), rtol=allowed, atol=allowed
+                    found.astype(np.longdouble), wanted.astype(np.longdouble), rtol=allowed, atol=allowed
                 )
             else:
                 np.testing.assert_array_equal(found.astype(wanted.dtype), wanted, err_msg=f"argument {number}")

@@ -29,3 +29,12 @@ def test_feature(case: KernelCase) -> None:
     assert result.status == "done"
     case.check(case.values(), values)
     assert result.output.splitlines() == list(case.output)
+
+
+@pytest.mark.parametrize("case", read_cases("widened.cu"), ids=lambda c: c.name)
+def test_widened(case: KernelCase) -> None:
+    grid, block, options = case.options()
+    values = case.values()
+    result = BuiltKernel(case.source, "k", (), widened=True).launch(grid, block, *values, steps=20_000_000, **options)
+    assert result.faults == ()
+    case.check(case.values(), values)

@@ -29,6 +29,7 @@ TEXTS = [
     ("__device__ float max(float a) { return a; } void f() { max(x); }",
      "__device__ double max(double a) { return a; } void f() { max(x); }"),
     ("0x1f + 1u + 07 + 1e3f", "0x1f + 1u + 07 + ((double)1e3f)"),
+    ("float m = -std::numeric_limits<float>::max();", "double m = -((double)std::numeric_limits<float>::max());"),
     ("half h = __float2half(x);", "double h = optiml_wide_same(x);"),
 ]  # fmt: skip
 
@@ -48,8 +49,7 @@ def test_tokens(before: str, after: str) -> None:
         "unsigned* p = (unsigned int*)x;",
         "char* p = (char*) x;",
         "memcpy(&a, &b, 4);",
-        "atomicAdd(&sum, double(x));",
-        "nvcuda::wmma::fragment<int> f;",
+        "__nv_fp8_e4m3 f;",
     ],
 )
 def test_refusals_name_the_line(text: str) -> None:

@@ -22,6 +22,7 @@ WIDE_TYPES: dict[str, str] = {
     **dict.fromkeys(("make_half2", "make_bfloat162"), "make_double2"),
     "double_t": "optiml_wide",
     "float_t": "double",
+    "tf32": "optiml_wide_tf32",
 }
 
 # Functions of the mathematical library that exist for every width under one name of ours.
@@ -95,15 +96,13 @@ _REFUSED: dict[str, str] = {
         "looks at the bits of a number",
     ),
     **dict.fromkeys(("union", "memcpy", "bit_cast", "__builtin_memcpy"), "may read one type's bytes as another's"),
-    **dict.fromkeys(("wmma", "nvcuda", "__nv_fp8_e4m3", "__nv_fp8_e5m2"), "has no wider form"),
-    **dict.fromkeys(
-        ("__pipeline_memcpy_async", "memcpy_async", "__dp4a", "cooperative_groups"), "copies by bytes or groups"
-    ),
-    **dict.fromkeys(("numeric_limits", "is_same", "is_same_v"), "asks what type it has"),
+    **dict.fromkeys(("__nv_fp8_e4m3", "__nv_fp8_e5m2"), "has no wider form"),
+    **dict.fromkeys(("__pipeline_memcpy_async", "memcpy_async"), "copies by bytes"),
 }
 
 _TOKEN = re.compile(
     r"(?P<skip>//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
+    r"|(?P<limits>(?:\bstd\s*::\s*)?\bnumeric_limits\s*<\s*(?:float|double)\s*>\s*::\s*\w+\s*\(\s*\))"
     r"|(?P<number>(?<![\w.])(?:0[xX][\da-fA-F.]+(?:[pP][+-]?\d+)?[fF]?|"
     r"(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[fFlL]?(?![\w.])))"
     r"|(?P<name>[A-Za-z_]\w*)",
@@ -117,7 +116,6 @@ _CAST = re.compile(
     r"(?:\s+(?:int|long))*\s*(?:const\s*)?\*\s*(?:const\s*)?\)\s*[\w(&]"
 )
 _FLOATING = re.compile(r"^(?:float|double|half|__half|__nv_bfloat16|nv_bfloat16)\w*$")
-_ATOMIC = re.compile(r"\batomic\w*\s*\(|\bred_")
 
 
 def widen(text: str) -> str | Failure:
@@ -128,8 +126,6 @@ def widen(text: str) -> str | Failure:
             target = (match["a"] or match["b"]).split()[-1]
             if not _FLOATING.match(target):
                 return _refusal(bare, match.start(), f"`{match[0].strip()}` {reason}")
-    if _ATOMIC.search(bare) and re.search(r"\b(?:double|half2?|__half2?|__nv_bfloat162?)\b", bare):
-        return _refusal(bare, 0, "there are no atomics on the wider type")
     defined = set(re.findall(r"\b([A-Za-z_]\w*)\s*\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\)\s*(?:const\s*)?\{", bare))
     out: list[str] = []
     last = 0
@@ -159,6 +155,9 @@ def widened_shared(size: int) -> int:
 
 
 def _replaced(text: str, match: re.Match[str], defined: set[str]) -> str | Failure:
+    if match["limits"]:
+        # A limit is a constant of the original: it keeps its value.
+        return f"(({'double' if 'float' in match['limits'] else 'optiml_wide'}){match['limits']})"
     number = match["number"]
     if number:
         if number[:2] in ("0x", "0X"):

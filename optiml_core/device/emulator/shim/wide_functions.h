@@ -68,3 +68,4 @@ OPTIML_INLINE double2 optiml_wide_pair(double a, double b) { return {a, b}; }
 OPTIML_INLINE double2 optiml_wide_twice(double a) { return {a, a}; }
 OPTIML_INLINE double optiml_wide_low(double2 a) { return a.x; }
 OPTIML_INLINE double optiml_wide_high(double2 a) { return a.y; }
+OPTIML_INLINE double2 atomicAdd(double2* p, double2 v) { return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)}; }
