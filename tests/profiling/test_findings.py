@@ -135,3 +135,33 @@ def test_a_double_operand_is_reported_without_a_compiler(body: str, gpu: GpuFact
     kernel = unit.kernels[-1]
     found = find_findings(static_profile(unit, kernel, None, gpu), unit, kernel, None)
     assert [finding.kind for finding in found] == ["accidental-double"]
+
+
+STATIC = """__global__ void k(const float* in, float* out, int n) {
+  __shared__ float t[32][32];
+  int x = threadIdx.x, y = threadIdx.y;
+  t[y][x] = in[y * n + x];
+  __syncthreads();
+  out[x * n + y] = t[x][y];
+  out[4 * x] = in[0];
+  out[x] = in[in[x] > 0 ? x : 0];
+}
+"""
+
+
+def test_without_a_run_indices_show_strides_and_conflicts(gpu: GpuFacts) -> None:
+    unit = parse(SourceFile("kernel.cu", STATIC.encode()))
+    kernel = unit.kernels[-1]
+    profile = static_profile(unit, kernel, None, gpu)
+    assert profile.time is None
+    found = find_findings(profile, unit, kernel, None)
+    assert [(finding.kind, finding.range.start_line) for finding in found] == [
+        ("uncoalesced-access", 6),
+        ("shared-bank-conflict", 6),
+        ("uncoalesced-access", 7),
+    ]
+    assert "28 of 32 bytes per sector wasted" in found[0].message
+    assert "24 of 32 bytes per sector wasted" in found[2].message
+    assert "32.0 passes where 1 would do" in found[1].message
+    assert {finding.estimated_gain for finding in found} == {None}
+    assert {finding.origin for finding in found} == {"static"}

@@ -27,6 +27,8 @@ def wider_launch(context: FindingContext, factor: int) -> dict[str, float]:
 
 def find(context: FindingContext) -> tuple[Finding, ...]:
     """Contiguous global accesses of at most 8 bytes a lane that make up a tenth of the requests or more."""
+    if context.profile.origin == "static":
+        return ()  # Whether it costs anything depends on what else the kernel does.
     everything = max(1.0, context.metrics.get("global_requests", 0.0))
     found = []
     for access in context.accesses(lambda a: a.space == "global" and a.kind != "atomic" and 0 < a.size < WIDEST):
