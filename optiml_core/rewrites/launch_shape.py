@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from optiml_core.rewrites.block_sizes import known_blocks
 from optiml_core.rewrites.context import Option, Refusal, Rewrite, RewriteContext, Rewritten
 from optiml_core.rewrites.finish import finish
 from optiml_core.rewrites.kernel_body import KernelBody, builtins_in, read_kernel
@@ -48,7 +49,8 @@ def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
     if isinstance(recognised, Refusal):
         return recognised
     body, limits = recognised
-    current = None if context.launch is None else context.launch.block
+    shapes = set(known_blocks(context) or ())
+    current = context.launch.block if context.launch is not None else shapes.pop() if len(shapes) == 1 else None
     found = [
         Option({"x": x, "y": y, "z": z}, f"blocks of {x * y * z} threads ({x} x {y} x {z})")
         for x, y, z in SHAPES[len(limits)]
