@@ -48,6 +48,10 @@ def main() -> None:
         EmulatorDevice(Path(one)) as for_quick,
         EmulatorDevice(Path(two)) as for_full,
     ):
+        for device in (for_quick, for_full):
+            # The emulator's own worker and its precompiled header are built once for all.
+            device.build(variant_of(original_text("saxpy"), "saxpy"))
+            device.sandbox_status()
         for kernel in kernel_names():
             quick = judged(kernel, "quick", for_quick)
             full = judged(kernel, "full", for_full)

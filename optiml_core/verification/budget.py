@@ -15,7 +15,7 @@ value family. The median is taken over non-zero elements, since many buffers are
 Both rules compare samples. A maximum or a root mean square that rests on k elements alike is itself uncertain by about
 1 / sqrt(k), and on cancelling data one element often outweighs all others: two equally good summation orders then
 differ by more than the factors above in one case of seven. So what is taken from the original and its conditioning
-counts 1 + 3 / sqrt(k) times, k being the participation ratio of the squared errors.
+counts 1 + 6 / sqrt(k) times, k being the participation ratio of the squared errors.
 
 Elements at which the original has no stable digits (a rounding step flips a comparison, or all digits cancel) would
 loosen the pool for all others. They form a pool of their own, with the same rule on the maximum.
@@ -51,7 +51,7 @@ RMS_FACTOR = 2.0
 RMS_UNITS = 2.0
 RMS_CONDITIONING = 1.0
 SMALL_SHADOW = 1e-3
-SMALL_POOL = 3.0
+SMALL_POOL = 6.0
 # From this relative error on, an element of the original has no digits that a comparison could rest on.
 UNSTABLE_ERROR = 2.0**-6
 UNSTABLE_UNITS = 64.0

@@ -1,7 +1,7 @@
 """Runs the original: roles of its buffers, its behaviour at every point, kept across candidates.
 
 The original at one point costs about seven runs: two with different poison, schedule and checkers on, one more
-schedule, the shadow in the wider type, two with inputs moved by one unit in the last place, and, for buffers that are
+schedule, the shadow in the wider type, three with inputs moved by one unit in the last place, and, for buffers that are
 updated in place, one on other contents to learn which elements it never touches.
 """
 
@@ -41,7 +41,7 @@ MOST_UNCHECKED = 10_000_000
 LARGEST_CHECKED = 128 << 20
 LARGEST_UNCHECKED = 16 << 20
 SCHEDULES = (0, 1, 2)
-PERTURBATIONS = 2
+PERTURBATIONS = 3
 # Where contents for other purposes come from, so that they are unlike those of any point.
 _OTHER_SEED = 7919
 

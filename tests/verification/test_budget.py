@@ -180,5 +180,5 @@ def test_one_element_that_outweighs_the_rest_is_judged_by_the_maximum() -> None:
     assert tail.effective_count == pytest.approx(1, rel=1e-3)
     assert even.effective_count == pytest.approx(201)
     assert budget_for(tail, pool_of(np.zeros(201)), 2.0**-24).rms > 7 * tail.rms
-    assert budget_for(even, pool_of(np.zeros(201)), 2.0**-40).rms < 2.5 * even.rms
-    assert budget_for(even, pool_of(np.zeros(201)), 2.0**-40).maximum < 5 * even.maximum
+    assert budget_for(even, pool_of(np.zeros(201)), 2.0**-40).rms < 3 * even.rms
+    assert budget_for(even, pool_of(np.zeros(201)), 2.0**-40).maximum < 6 * even.maximum
