@@ -88,6 +88,9 @@ def make_parser() -> Parser:
     _device(optimize)
     _common(optimize)
 
+    setup_gpu = commands.add_parser("setup-gpu", help="install PyCUDA and try it")
+    setup_gpu.add_argument("--wheels", metavar="DIR", help="install from this folder, without a network")
+
     server = commands.add_parser("server", help="run the language server")
     server.add_argument("--tcp", type=int, metavar="PORT", help="listen on 127.0.0.1:PORT instead of stdio")
     return parser

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _server(parsed.tcp)
         parsed.flags = flags
         # Each command is imported only when it is asked for: `optiml kernels` must not pay for the search.
-        module = importlib.import_module(f"optiml_core.cli.{parsed.command}")
+        module = importlib.import_module(f"optiml_core.cli.{parsed.command.replace('-', '_')}")
         return int(module.run(parsed))
     except CommandFailure as error:
         _report(error.failure, wants_json)
