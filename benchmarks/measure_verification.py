@@ -68,7 +68,7 @@ def main() -> None:
     lines += ["", "; ".join(summary(name, values) for name, values in times.items()) + "."]
     print(lines[-1])
     if arguments.write:
-        arguments.write.write_text("\n".join(lines) + "\n")
+        arguments.write.write_text("# Verdicts on the proof kernels\n\n" + "\n".join(lines) + "\n")
 
 
 @frozen
