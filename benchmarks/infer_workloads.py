@@ -2,7 +2,7 @@
 
     python benchmarks/infer_workloads.py FOLDER... [--alone] [--list]
 
-Counted are kernels in .cu files with a launch by name in the same file whose parameters are all pointers or numbers.
+Counted are kernels in .cu files with a launch by name in the same file whose parameters are all pointers or numbers (no texture handles, no library state).
 Complete: a launch can be made with nothing guessed (a choice between values that the program runs through in turn is
 no guess). Guessed: a launch can be made, with guesses that the problems name. Open: something has to be declared first,
 and the problems say what. ``--alone``: read no header and no caller. ``--list``: one line for each kernel.
@@ -11,6 +11,7 @@ and the problems say what. ``--alone``: read no header and no caller. ``--list``
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections import Counter
@@ -28,7 +29,9 @@ def counts_here(kernel: Kernel, launched: bool) -> bool:
     numbers = all(one.element is None or (not one.element.fields and one.element.lanes == 1) for one in by_value)
     words = ("int", "float", "double", "size_t", "long", "char", "bool", "unsigned", "short", "half", "uint")
     known = all(one.element is not None or any(word in one.type for word in words) for one in by_value)
-    return launched and plain and numbers and known and bool(kernel.parameters)
+    # A texture or surface is a handle to something else, a random state belongs to a library.
+    handles = any(re.search(r"Texture|Surface|curandState|Function_t", one.type) for one in kernel.parameters)
+    return launched and plain and numbers and known and not handles and bool(kernel.parameters)
 
 
 def outcome(workload: Workload) -> tuple[str, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from optiml_core.records import ElementType, Kernel, Problem
-from optiml_core.source import TranslationUnit
+from attrs import evolve
+
+from optiml_core.records import ElementType, Failure, Kernel, Problem
+from optiml_core.source import TranslationUnit, exact_types
 from optiml_core.workload.assembling import assembled
 from optiml_core.workload.declaration import Declaration, parse_declaration
-from optiml_core.workload.elements import element_of_type
+from optiml_core.workload.elements import element_of_type, pointee_spelling
 from optiml_core.workload.expression import Number
 from optiml_core.workload.inference.globals import element_of_global
 from optiml_core.workload.inference.infer import Inference, file_aliases, file_constants, infer
@@ -38,11 +40,13 @@ def find_workload(
     declaration = parse_declaration(unit.source.text, kernel, toml)
     body = unit.source.slice(kernel.body_range)
     elements = _elements_of_globals(unit)
+    elements |= _elements_of_parameters(unit, kernel, others, kernel.instantiations[0] if kernel.instantiations else ())
     if _is_complete(declaration, kernel):
         inference = None
         items, problems = declaration.items, declaration.problems
     else:
-        inference = infer(unit, kernel, others)
+        completed = tuple(evolve(one, element=one.element or elements.get(one.name)) for one in kernel.parameters)
+        inference = infer(unit, evolve(kernel, parameters=completed), others)
         items, problems = _merged(declaration, inference, kernel)
     items, fixed = _with_file_constants(unit, kernel, items, declaration)
     launches = declaration.launches
@@ -63,7 +67,7 @@ def find_workload(
         problems=problems,
         failures=declaration.failures,
         fixed=fixed | {one.name for one in kernel.template_parameters},
-        elements={**elements, **_elements_of_parameters(unit, kernel, others)},
+        elements=elements,
         globals_of_file=tuple(name for name in elements if name not in {one.name for one in kernel.parameters}),
     )
 
@@ -143,17 +147,34 @@ def _all(items: Iterable[Item], declaration: Declaration) -> Iterable[Item]:
 
 
 def _elements_of_parameters(
-    unit: TranslationUnit, kernel: Kernel, others: Sequence[TranslationUnit]
+    unit: TranslationUnit, kernel: Kernel, others: Sequence[TranslationUnit], template_arguments: tuple[str, ...]
 ) -> dict[str, ElementType]:
     """Element types of parameters that the file's own text hides behind a typedef of a header."""
-    hidden = [one for one in kernel.parameters if one.element is None]
+    template = {one.name for one in kernel.template_parameters}
+    hidden = [
+        one for one in kernel.parameters if one.element is None and pointee_spelling(one.type) not in template
+    ]
     if not hidden:
         return {}
     aliases = file_aliases([unit, *others])
-    template = {one.name for one in kernel.template_parameters}
     own = {name: target for name, target in aliases.items() if name not in template}
     found = {one.name: element_of_type(one.type, own) for one in hidden}
-    return {name: element for name, element in found.items() if element is not None}
+    elements = {name: element for name, element in found.items() if element is not None}
+    if len(elements) < len(hidden):
+        elements = {**_by_libclang(unit, kernel, template_arguments), **elements}
+    return elements
+
+
+def _by_libclang(unit: TranslationUnit, kernel: Kernel, template_arguments: tuple[str, ...]) -> dict[str, ElementType]:
+    """Structs with their layout, and types that only a compiler can follow."""
+    wanted = {kernel.qualified: [template_arguments]} if kernel.template_parameters and all(template_arguments) else {}
+    types = exact_types(unit, instantiations=wanted)
+    if isinstance(types, Failure):
+        return {}
+    keys = [f"{kernel.qualified}<{', '.join(template_arguments)}>", kernel.qualified]
+    known = next((types[key] for key in keys if key in types), ())
+    pairs = zip(kernel.parameters, known, strict=False)
+    return {parameter.name: element for parameter, element in pairs if element is not None}
 
 
 def _elements_of_globals(unit: TranslationUnit) -> dict[str, ElementType]:

@@ -40,13 +40,8 @@ from optiml_core.workload.items import (
     TypeArgument,
     write_item,
 )
+from optiml_core.workload.limits import MAXIMUM_BLOCK, MAXIMUM_GRID, MAXIMUM_SHARED, MAXIMUM_THREADS
 from optiml_core.workload.record import Workload
-
-# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
-MAXIMUM_GRID = (2**31 - 1, 65535, 65535)
-MAXIMUM_BLOCK = (1024, 1024, 64)
-MAXIMUM_THREADS = 1024
-MAXIMUM_SHARED = 227 * 1024
 
 _LANE_NAMES = ("x", "y", "z", "w")
 

@@ -16,9 +16,9 @@ from optiml_core.records import Failure, Kernel
 from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.toolchain.slice_includes import project_root, resolve
 from optiml_core.workload.inference.drafting import sites_of
-from optiml_core.workload.inference.program import Function, Program, called_name, index_program
+from optiml_core.workload.inference.program import Function, Program, index_program
 
-MOST_FILES = 60
+MOST_FILES = 40
 MOST_LISTED = 300
 LARGEST_FILE = 1 << 20
 _SOURCES = {".cu", ".cuh", ".h", ".hpp", ".hh", ".cpp", ".cc", ".cxx", ".inl"}
@@ -80,7 +80,7 @@ def _uncalled_above(program: Program, function: Function) -> list[str]:
     waiting, top = [function.name], []
     while waiting:
         name = waiting.pop()
-        callers = {one.name for one in program.all_functions() if any(called_name(call) == name for call in one.calls)}
+        callers = {caller.name for caller, _ in program.calls.get(name, ())}
         if not callers - {name}:
             top.append(name)
         waiting += sorted(callers - seen)
@@ -99,10 +99,19 @@ def _add_callers(path: Path, names: Sequence[str], found: dict[str, TranslationU
         source = SourceFile.read(str(candidate))
         if isinstance(source, Failure) or not wanted.search(source.data):
             continue
-        found[real] = _parsed(source.path, source.data)
-        _add_includes(found[real], found)
+        with_includes = dict(found)
+        with_includes[real] = _parsed(source.path, source.data)
+        _add_includes(with_includes[real], with_includes)
+        new = [one for path_of_one, one in with_includes.items() if path_of_one not in found]
+        if any(_defines(one, name) for one in new for name in names):
+            continue  # a namesake: it calls its own
+        found.update(with_includes)
         added = True
     return added
+
+
+def _defines(unit: TranslationUnit, name: str) -> bool:
+    return unit.kernel(name) is not None or name in index_program([unit]).functions
 
 
 def _sources_near(path: Path) -> Iterator[Path]:

@@ -53,6 +53,8 @@ _MATH: dict[str, Callable[[float], float]] = {
 _FROM_OUTSIDE = re.compile(
     r"(ato[ifl]l?|strto\w+|sto[a-z]+|getenv|scanf|fscanf|\w*[cC]md[lL]ine\w*|\w*parse\w*|getopt\w*)"
 )
+# What a program that is started alone and without threads gets.
+_KNOWN_CALLS = {"omp_get_thread_num": 0, "omp_get_num_threads": 1, "omp_get_max_threads": 1}
 _TYPE_NAMES = {
     "int", "size_t", "unsigned", "long", "float", "double", "uint", "uint32_t", "int64_t", "uint64_t", "int32_t",
     "short", "char",
@@ -86,8 +88,15 @@ def called_value(
         return evaluation.converted(value(0), written)
     if name in _TYPE_NAMES or written in _TYPE_NAMES:
         return evaluation.converted(value(0), written)
+    if function is not None and function.node.type == "parenthesized_expression" and len(arguments) == 1:
+        # `(clock_t)(x)` reads like a call.
+        return evaluation.converted(value(0), written)
+    if name in _KNOWN_CALLS:
+        return number(_KNOWN_CALLS[name])
     if name in ("dim3", "make_uint3", "make_int3"):
         return extents([value(at) for at in range(len(arguments))], line)
+    if re.fullmatch(r"make_u?(char|short|int|long|longlong|float|double)[1-4]", name):
+        return Listing(tuple(value(at) for at in range(len(arguments))))
     if name in ("raw_pointer_cast", "data", "get", "begin", "device_pointer_cast", "move", "forward"):
         return _pointer_inside(context, call, function, arguments, frame, position)
     if name in ("size", "length") and function is not None and function.node.type == "field_expression":

@@ -36,7 +36,8 @@ class Dropped:
 
     def holds(self, unit: TranslationUnit, position: int) -> bool:
         """Whether the position is dropped."""
-        return any(start <= position < end for start, end in self.ranges.get(id(unit), ()))
+        ranges = self.ranges.get(id(unit), ())
+        return bool(ranges) and any(start <= position < end for start, end in ranges)
 
 
 def dropped_parts(units: Sequence[TranslationUnit], calculate: Calculate) -> Dropped:

@@ -38,12 +38,14 @@ class Context:
 
     program: Program
     guessed_size: int = 1024
+    distrusted: frozenset[str] = frozenset()  # keys of roots whose value no launch can have: to be guessed
     roots: dict[str, Root] = field(factory=dict)
     steps: list[int] = field(factory=lambda: [0])
     active: set[tuple[str, int, int]] = field(factory=set)
     frames: dict[int, Frame] = field(factory=dict)
     aliases: Mapping[str, str] = field(factory=dict)  # typedefs and type macros
     structs: Mapping[str, Sequence[tuple[str, Sequence[str]]]] = field(factory=dict)  # members: type, extents
+    members: Mapping[str, Sequence[tuple[str, str]]] = field(factory=dict)  # of structs: type, name
 
     def root(
         self,

@@ -23,7 +23,7 @@ from optiml_core.workload.inference.values import (
     extents_of,
     number,
 )
-from optiml_core.workload.inference.variables import guessed, is_arithmetic
+from optiml_core.workload.inference.variables import guessed, is_arithmetic, variable
 
 
 @frozen(eq=False)
@@ -39,12 +39,19 @@ class Draft:
     arguments: dict[str, HostValue]
     types: dict[str, str]
     values: dict[str, Quantity]
+    guessed_types: dict[str, tuple[str, int]]  # why, and where
 
 
-def new_context(program: Program, units: Sequence[TranslationUnit], guessed_size: int) -> Context:
+def new_context(
+    program: Program,
+    units: Sequence[TranslationUnit],
+    guessed_size: int = 1024,
+    distrusted: frozenset[str] = frozenset(),
+) -> Context:
     """A context that knows the typedefs and structs of the units."""
     aliases: dict[str, str] = {}
     structs: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    members: dict[str, list[tuple[str, str]]] = {}
     for unit in units:
         for alias in unit.type_aliases:
             if program.dropped.holds(unit, alias.range.start_byte):
@@ -56,10 +63,10 @@ def new_context(program: Program, units: Sequence[TranslationUnit], guessed_size
             if macro.parameters is None and re.fullmatch(r"[A-Za-z_][\w: ]*\*?", macro.body.strip()):
                 aliases.setdefault(macro.name, macro.body.strip())
         for struct in unit.structs:
-            if struct.keyword != "union":
-                members = [(member.type, member.extents) for member in struct.members]
-                structs.setdefault(struct.name, members)
-    return Context(program, guessed_size, aliases=aliases, structs=structs)
+            if struct.keyword != "union" and struct.name not in structs:
+                structs[struct.name] = [(member.type, member.extents) for member in struct.members]
+                members[struct.name] = [(member.type, member.name) for member in struct.members]
+    return Context(program, guessed_size, distrusted, aliases=aliases, structs=structs, members=members)
 
 
 def sites_of(units: Sequence[TranslationUnit], kernel: Kernel) -> list[tuple[TranslationUnit, LaunchSite]]:
@@ -104,6 +111,8 @@ def draft(context: Context, unit: TranslationUnit, kernel: Kernel, site: LaunchS
         if parameter.default is not None:
             arguments[parameter.name] = value(parameter.default)
     _deduce_types(context, kernel, site, frame, types)
+    guessed_types = _guess_types(context, unit, kernel, types, frame, site.range.start_line)
+    _add_members(context, kernel, site, frame, arguments)
     shared = value(site.shared) if site.shared else number(0)
     return Draft(
         site,
@@ -115,6 +124,7 @@ def draft(context: Context, unit: TranslationUnit, kernel: Kernel, site: LaunchS
         arguments,
         types,
         values,
+        guessed_types,
     )
 
 
@@ -143,8 +153,13 @@ def signature_draft(context: Context, unit: TranslationUnit, kernel: Kernel) -> 
             value = evaluate(context, fragment, None, 0) if fragment is not None else None
             if isinstance(value, Quantity):
                 values[one.name] = value
+    guessed_types = {
+        one.name: (why, line)
+        for position, one in enumerate(kernel.template_parameters)
+        if one.name in types and position >= len(given) and one.default is None
+    }
     unknown = Unknown(why, line)
-    return Draft(None, unit, None, unknown, unknown, number(0), arguments, types, values)
+    return Draft(None, unit, None, unknown, unknown, number(0), arguments, types, values, guessed_types)
 
 
 def _function_around(program: Program, unit: TranslationUnit, site: LaunchSite) -> Function | None:
@@ -222,6 +237,52 @@ def _deduce_types(
         elif fragment is not None and fragment.node.type == "number_literal":
             is_float = "." in text or "f" in text
             types[spelling] = ("float" if text.endswith("f") else "double") if is_float else "int"
+
+
+def _guess_types(
+    context: Context, unit: TranslationUnit, kernel: Kernel, types: dict[str, str], frame: Frame | None, line: int
+) -> dict[str, tuple[str, int]]:
+    """Gives the type parameters that are still open a type: the kernel's own, and those of a class or function
+    around its launch, whose instantiation is somewhere else."""
+    guessed: dict[str, tuple[str, int]] = {}
+    own = {one.name for one in kernel.template_parameters if one.kind in ("typename", "class")}
+    for name in own - set(types):
+        types[name] = "float"
+        guessed[name] = ("no launch gives it", line)
+    text = unit.plain.decode("utf-8", "replace")
+    for name, spelling in list(types.items()):
+        is_known = element_type_of(spelling) is not None or spelling in context.structs
+        if name in own and not is_known and re.search(rf"\b(?:typename|class)\s+{re.escape(spelling)}\s*[,>=]", text):
+            instantiated = re.search(r"\btemplate\s+(?:class|struct|void)\s+[\w:]+\s*<\s*([\w ]+?)\s*[,>]", text)
+            types[name] = instantiated[1] if instantiated else "float"
+            if not instantiated:
+                guessed[name] = (f"`{spelling}` is a template parameter of the code around the launch", line)
+    return guessed
+
+
+def _add_members(
+    context: Context, kernel: Kernel, site: LaunchSite, frame: Frame | None, arguments: dict[str, HostValue]
+) -> None:
+    """The members of structs and vectors that are passed by value, as arguments named `d.n`."""
+    for parameter, text in zip(kernel.parameters, site.arguments, strict=False):
+        given = arguments.get(parameter.name)
+        spelling = pointee_spelling(parameter.type)
+        lanes = parameter.element.lanes if parameter.element is not None else 1
+        if parameter.is_pointer or (lanes == 1 and spelling not in context.structs):
+            continue
+        names = list("xyzw"[:lanes]) if lanes > 1 else [name for _, name in context.members.get(spelling, ())]
+        fragment = expression_fragment(text)
+        path = path_of(without_casts(fragment)) if fragment is not None else None
+        for position, name in enumerate(names):
+            value: HostValue | None = None
+            if isinstance(given, Extents) and position < 3:
+                value = given.axes()[position]
+            elif isinstance(given, Listing) and position < len(given.values):
+                value = given.values[position]
+            elif path is not None:
+                value = variable(context, f"{path}.{name}", frame, site.range.start_byte)
+            if isinstance(value, Quantity):
+                arguments[f"{parameter.name}.{name}"] = value
 
 
 def sizes_of_types(context: Context, spelling: str) -> int | None:

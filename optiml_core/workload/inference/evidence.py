@@ -39,10 +39,10 @@ def evidence_of(context: Context, pointer: Pointer, is_float: bool) -> Evidence:
     """What happens to the buffer on the host before the launch. Names are matched, not values followed."""
     paths = {path for path in (*pointer.paths, pointer.allocation.path) if path}
     cleared = False
-    for function in context.program.all_functions():
-        for call in function.calls:
+    calls = context.program.calls
+    for name in [one for one in calls if one in _COPIES or one.startswith(("cudaMemset", "memset"))]:
+        for function, call in calls[name]:
             arguments = arguments_of(call)
-            name = called_name(call)
             target = path_of(without_casts(arguments[0])) if arguments else None
             if target not in paths:
                 continue

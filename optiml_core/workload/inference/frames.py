@@ -139,20 +139,20 @@ def _frames_of_calls(context: Context, function: Function, depth: int) -> Iterat
 
 
 def _calls_of(context: Context, function: Function) -> list[tuple[Function, Fragment]]:
-    """The calls of a function, those that fit its number of parameters first."""
-    direct: list[tuple[Function, Fragment]] = []
-    for caller in context.program.all_functions():
-        if caller is not function:
-            direct += [(caller, call) for call in caller.calls if called_name(call) == function.name]
+    """The calls of a function from others, with as many arguments as it can take."""
     required = sum(parameter.default is None for parameter in function.parameters)
-    direct.sort(key=lambda one: not required <= len(arguments_of(one[1])) <= len(function.parameters))
-    return direct
+    return [
+        (caller, call)
+        for caller, call in context.program.calls.get(function.name, ())
+        if caller is not function and required <= len(arguments_of(call)) <= len(function.parameters)
+    ]
 
 
 def _passed_on(context: Context, function: Function) -> Iterator[tuple[Function, Fragment, int]]:
     """Calls that pass the function itself as an argument, with its position: `run(x, n, launch<4>)`."""
-    for caller in context.program.all_functions():
-        for call in caller.calls:
+    for name in context.program.functions:
+        # Only a function of the files can call it in turn where that can be seen.
+        for caller, call in context.program.calls.get(name, ()):
             for position, argument in enumerate(arguments_of(call)):
                 plain = argument.node.type in ("identifier", "template_function", "qualified_identifier")
                 if plain and plain_name(argument.text) == function.name:

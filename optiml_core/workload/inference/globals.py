@@ -12,7 +12,6 @@ from optiml_core.workload.inference.evaluation import evaluate
 from optiml_core.workload.inference.kernel_facts import KernelFacts
 from optiml_core.workload.inference.program import (
     arguments_of,
-    called_name,
     expression_fragment,
     path_of,
     without_casts,
@@ -56,16 +55,13 @@ def _length(context: Context, variable: GlobalVariable) -> int | None:
 def _content(context: Context, variable: GlobalVariable, element: ElementType, length: int) -> Content:
     """A single number is what the host copies into it; arrays hold ordinary values."""
     if length == 1:
-        for function in context.program.all_functions():
-            for call in function.calls:
-                arguments = arguments_of(call)
-                if called_name(call) != "cudaMemcpyToSymbol" or len(arguments) < 2:
-                    continue
-                if path_of(without_casts(arguments[0])) != variable.name:
-                    continue
-                frame = frames.frame_of(context, function)
-                value = evaluate(context, arguments[1], frame, call.node.start_byte)
-                if isinstance(value, Quantity):
-                    held: Expression = Number(value.value)
-                    return Content("constant", (held,))
+        for function, call in context.program.calls.get("cudaMemcpyToSymbol", ()):
+            arguments = arguments_of(call)
+            if len(arguments) < 2 or path_of(without_casts(arguments[0])) != variable.name:
+                continue
+            frame = frames.frame_of(context, function)
+            value = evaluate(context, arguments[1], frame, call.node.start_byte)
+            if isinstance(value, Quantity):
+                held: Expression = Number(value.value)
+                return Content("constant", (held,))
     return Content("normal") if is_float(element.dtype) else Content("uniform")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from optiml_core.records import Kernel, LaunchSite, Parameter, Problem
+from optiml_core.records import Failure, Kernel, LaunchSite, Parameter, Problem
 from optiml_core.source import TranslationUnit
 from optiml_core.workload.elements import element_of_type, pointee_spelling
-from optiml_core.workload.expression import Expression, Number, names_in
+from optiml_core.workload.expression import Expression, Number, Value, evaluate, names_in
 from optiml_core.workload.inference.allocations import allocation_length
 from optiml_core.workload.inference.context import Context
 from optiml_core.workload.inference.drafting import (
@@ -27,9 +28,11 @@ from optiml_core.workload.inference.program import Program, index_program
 from optiml_core.workload.inference.values import Extents, Pointer, Quantity, Unknown, is_constant
 from optiml_core.workload.inference.variables import variable
 from optiml_core.workload.inference.writing import Parts, write_down
-from optiml_core.workload.items import Item, SharedMemory, item_key
+from optiml_core.workload.items import Buffer, Item, Scalar, Shape, SharedMemory, expressions_of, item_key
+from optiml_core.workload.limits import MAXIMUM_BLOCK, MAXIMUM_GRID, MAXIMUM_SHARED, MAXIMUM_THREADS
 
 MOST_LAUNCHES = 6
+MOST_ELEMENTS = 1 << 36
 
 
 @frozen(eq=False)
@@ -37,15 +40,16 @@ class Inference:
     """What was inferred: items of the first launch, overriding items of further ones, and what is to be looked at.
 
     ``guesses``: problems about values that the text does not give, each with the item's name; ``remarks``: about
-    choices between values that the program does take. ``guessed_sizes``: how many sizes were guessed. ``fixed``:
-    names that are compiled into the kernel. ``globals``: `__constant__` and `__device__` variables to fill.
-    ``sites``: launches in the text.
+    choices between values that the program does take. ``guessed_sizes``: how many sizes were guessed;
+    ``suspects``: roots with a value that no size has. ``fixed``: names that are compiled into the kernel.
+    ``globals``: `__constant__` and `__device__` variables to fill. ``sites``: launches in the text.
     """
 
     items: tuple[Item, ...]
     guesses: tuple[tuple[str, Problem], ...]
     remarks: tuple[tuple[str, Problem], ...]
     guessed_sizes: int
+    suspects: frozenset[str]
     fixed: frozenset[str]
     template_arguments: tuple[str, ...]
     globals: tuple[str, ...] = ()
@@ -89,16 +93,59 @@ def _from(
     kernel: Kernel,
     site: tuple[TranslationUnit, LaunchSite] | None,
 ) -> Inference:
-    """One launch, or the signature alone. How large guessed sizes should be depends on how many there are."""
-    guessed_size = 1024
-    while True:
-        context = new_context(program, units, guessed_size)
+    """One launch, or the signature alone. How large guessed sizes should be depends on how many there are, and on
+    what a launch can have."""
+
+    def attempt(guessed_size: int, distrusted: frozenset[str]) -> Inference:
+        context = new_context(program, units, guessed_size, distrusted)
         drafted = draft(context, site[0], kernel, site[1]) if site else signature_draft(context, unit, kernel)
-        inference = _composed(context, unit, kernel, drafted)
-        fitting = {0: guessed_size, 1: 1 << 20, 2: 1024, 3: 256}.get(inference.guessed_sizes, 32)
-        if fitting == guessed_size or guessed_size != 1024:
-            return inference
-        guessed_size = fitting
+        return _composed(context, unit, kernel, drafted)
+
+    first = attempt(1024, frozenset())
+    count = first.guessed_sizes
+    sizes = [size for size in ({1: 1 << 20, 2: 1024, 3: 256}.get(count, 32), 1024, 256, 32) if count]
+    for distrusted in (frozenset[str](), first.suspects):
+        for size in sizes or [1024]:
+            inference = attempt(size, distrusted)
+            if _can_be_launched(kernel, inference):
+                return inference
+        if not first.suspects:
+            break
+        # Something like `int n = -1;` is set by code that is not followed: it is guessed in a second round.
+        sizes = sizes or [1024, 256, 32]
+    return first
+
+
+def _can_be_launched(kernel: Kernel, inference: Inference) -> bool:
+    """Whether sizes and shapes are such that a device could launch it; a missing type or length does not count."""
+    scalars = {item.name: item.value for item in inference.items if isinstance(item, Scalar)}
+    values: dict[str, Value] = {}
+    for _ in range(len(scalars) + 1):
+        for name, expression in scalars.items():
+            value = evaluate(expression, values)
+            if not isinstance(value, Failure):
+                values[name] = value
+    limits = {"grid": MAXIMUM_GRID, "block": MAXIMUM_BLOCK}
+    for item in inference.items:
+        extents: list[Value] = []
+        for expression in expressions_of(item):
+            value = evaluate(expression, values)
+            if isinstance(value, Failure):
+                return False
+            extents.append(value)
+        if isinstance(item, Shape):
+            within = all(1 <= extent <= most for extent, most in zip(extents, limits[item.name], strict=False))
+            if not within or (item.name == "block" and math.prod(extents) > MAXIMUM_THREADS):
+                return False
+        if isinstance(item, Buffer) and item.length is not None and not 0 <= extents[0] < MOST_ELEMENTS:
+            return False
+        if isinstance(item, SharedMemory) and not 0 <= extents[0] <= MAXIMUM_SHARED:
+            return False
+    for parameter in kernel.parameters:
+        value = values.get(parameter.name, 0)
+        if parameter.element is not None and parameter.element.dtype == "int32" and not abs(value) < 1 << 31:
+            return False
+    return True
 
 
 def _composed(context: Context, unit: TranslationUnit, kernel: Kernel, drafted: Draft) -> Inference:
@@ -107,6 +154,9 @@ def _composed(context: Context, unit: TranslationUnit, kernel: Kernel, drafted: 
         given = drafted.arguments.get(parameter.name)
         if not parameter.is_pointer and isinstance(given, Quantity):
             scalars.append((parameter.name, given))
+    for name, given in drafted.arguments.items():
+        if "." in name and isinstance(given, Quantity):
+            scalars.append((name, given))
     scalars.extend(drafted.values.items())
     lengths: dict[str, Quantity | Unknown] = {
         parameter.name: _host_length(context, kernel, parameter, drafted)
@@ -159,7 +209,7 @@ def _host_length(context: Context, kernel: Kernel, parameter: Parameter, drafted
 
 def file_constants(unit: TranslationUnit, names: Sequence[str]) -> dict[str, int | float]:
     """Those of ``names`` that are constants at file scope (macros, `const`, enumerators), with their values."""
-    context = new_context(index_program([unit]), [unit], 1024)
+    context = new_context(index_program([unit]), [unit])
     found: dict[str, int | float] = {}
     for name in names:
         value = variable(context, name, None, 0)
@@ -170,4 +220,4 @@ def file_constants(unit: TranslationUnit, names: Sequence[str]) -> dict[str, int
 
 def file_aliases(units: Sequence[TranslationUnit]) -> dict[str, str]:
     """The typedefs and type macros of the units, and what each stands for."""
-    return dict(new_context(index_program(units), units, 1024).aliases)
+    return dict(new_context(index_program(units), units).aliases)

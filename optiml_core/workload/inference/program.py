@@ -55,6 +55,7 @@ class Event:
     call: Fragment | None = None
     argument: int = 0
     is_array: bool = False
+    is_pointer: bool = False  # declared with a star
 
 
 @frozen(eq=False)
@@ -95,6 +96,7 @@ class Program:
     global_data: dict[str, TranslationUnit]
     files: dict[int, str]  # id of a unit's bytes -> its path
     dropped: Dropped
+    calls: dict[str, list[tuple[Function, Fragment]]] = field(factory=dict)  # by the name that is called
 
     def all_functions(self) -> Iterator[Function]:
         for functions in self.functions.values():
@@ -153,7 +155,13 @@ def _calculated(text: str) -> float | None:
 
 
 def index_program(units: Sequence[TranslationUnit]) -> Program:
-    """Indexes the host code of the units; kernels and device-only functions are left out."""
+    """Indexes the host code of the units; kernels are left out."""
+    return _indexed(tuple(units))
+
+
+# Every kernel of a file asks for the same units: a program is read-only once it is indexed.
+@lru_cache(maxsize=16)
+def _indexed(units: tuple[TranslationUnit, ...]) -> Program:
     files = {id(unit.plain): unit.source.path for unit in units}
     program = Program({}, {}, {}, {}, {}, files, dropped_parts(units, _calculated))
     for unit in units:
@@ -165,6 +173,8 @@ def index_program(units: Sequence[TranslationUnit]) -> Program:
         _index_scope(program, unit, unit.tree.root_node, kernels)
     for function in program.all_functions():
         _index_references(program, function)
+        for call in function.calls:
+            program.calls.setdefault(called_name(call), []).append((function, call))
     return program
 
 
@@ -361,6 +371,7 @@ def _declaration_events(declaration: Fragment) -> Iterator[Event]:
     for declarator in (Fragment(one, declaration.data) for one in node.children_by_field_name("declarator")):
         name = declared_name(declarator)
         start = declarator.node.start_byte
+        starred = "*" in declarator.text.split("=")[0].split("(")[0]
         if declarator.node.type == "init_declarator":
             value, target = declarator.child("value"), declarator.child("declarator")
             if value is None or target is None:
@@ -368,7 +379,7 @@ def _declaration_events(declaration: Fragment) -> Iterator[Event]:
             constructed = value.node.type == "argument_list"
             yield Event(
                 name, "constructed" if constructed else "value", start, node, value, type=type_text,
-                is_array=target.node.type == "array_declarator",
+                is_array=target.node.type == "array_declarator", is_pointer=starred,
             )  # fmt: skip
         elif declarator.node.type == "function_declarator":
             # `dim3 grid(n, m);` reads like the declaration of a function that takes an n and an m.
@@ -377,9 +388,9 @@ def _declaration_events(declaration: Fragment) -> Iterator[Event]:
             value = None if arguments is None else arguments.child("arguments")
             yield Event(name, "constructed", start, node, value, type=type_text)
         elif declarator.node.type == "array_declarator":
-            yield Event(name, "declared", start, node, declarator, type=type_text, is_array=True)
+            yield Event(name, "declared", start, node, declarator, type=type_text, is_array=True, is_pointer=starred)
         else:
-            yield Event(name, "declared", start, node, None, type=type_text)
+            yield Event(name, "declared", start, node, None, type=type_text, is_pointer=starred)
 
 
 def _call_events(call: Fragment, program: Program) -> Iterator[Event]:
@@ -401,6 +412,8 @@ RETURNING_MEMORY = {"malloc", "calloc", "realloc", "aligned_alloc", "_mm_malloc"
 
 def _address_events(call: Fragment, at: Node) -> Iterator[Event]:
     name = called_name(call)
+    if name.endswith("_cast"):
+        return
     for position, argument in enumerate(arguments_of(call)):
         inner = without_casts(argument)
         path = None

@@ -73,14 +73,15 @@ def _variable(context: Context, path: str, frame: Frame | None, position: int) -
                 return _free_parameter(context, path, frame, parameter.default)
         if path in frame.function.template_parameters:
             return Unknown(f"the template argument `{path}` is not known", frame.function.node.start_point[0] + 1)
-    found = _global(context, path)
-    if found is not None:
-        return found
     if "." in path:
         owner, member = path.rsplit(".", 1)
         value = variable(context, owner, frame, position)
         if isinstance(value, Extents) and member in ("x", "y", "z"):
             return getattr(value, member)  # type: ignore[no-any-return]
+    found = _global(context, path)
+    if found is not None:
+        return found
+    if "." in path:
         known = constants.device_property(context, member, frame, position)
         if known is not None:
             return known
@@ -136,7 +137,7 @@ def guessed(
     value: float = context.guessed_size
     if re.search(r"\b(float|double|half)\b", type_text):
         value = 1.0
-    elif "bool" in type_text:
+    elif re.search(r"\b(bool|u?int8_t|char|uchar)\b", type_text):
         value = 1
     elif re.search(r"block_?(size|dim|x|y)?$|thread|tpb|^bs$", name, re.IGNORECASE):
         value = 256
@@ -187,7 +188,10 @@ def value_of_event(context: Context, path: str, event: Event, frame: Frame | Non
             return guessed(context, key, path, declared, line, why, file)
         return given
     if event.kind == "declared":
-        return allocations.declared_value(context, event, frame, line)
+        declared_only = allocations.declared_value(context, event, frame, line)
+        if isinstance(declared_only, Unknown) and is_arithmetic(event.type) and not event.is_pointer:
+            return guessed(context, key, path, event.type, line, declared_only.reason, file)
+        return declared_only
     if event.kind == "constructed":
         return named(context, allocations.constructed_value(context, event, frame), key, path, line)
     if event.kind in ("compound", "step"):
@@ -220,9 +224,10 @@ def value_of_event(context: Context, path: str, event: Event, frame: Frame | Non
         if is_constant(value):
             return context.root(key + "#loop", path, value.value, "loop", line, note, file)
         return value
-    if isinstance(value, Unknown) and (is_arithmetic(event.type) or "command line" in value.reason):
+    number_type = event.type if event.type and not event.is_pointer else _declared_number(context, path, frame) or ""
+    if isinstance(value, Unknown) and (is_arithmetic(number_type) or "command line" in value.reason):
         why = f"the value of `{path}` is not known: {value.reason}"
-        return guessed(context, key, path, event.type, line, why, file)
+        return guessed(context, key, path, number_type, line, why, file)
     return named(context, _renamed_choice(context, value, path), key, path, line)
 
 
@@ -232,6 +237,9 @@ def named(
     """A constant that a variable or macro holds becomes a root, so that what follows from it stays visible."""
     if path.endswith((".x", ".y", ".z")):
         return value  # an extent: what it belongs to is named, not its axis
+    if key in context.distrusted and isinstance(value, Quantity):
+        why = f"`{path}` has the value {value.value} in the text, for which there is no launch"
+        return guessed(context, key, path, "int", line, why, None)
     if isinstance(value, Quantity) and is_constant(value) and abs(value.value) < LARGEST:
         uncertain = [context.roots[one] for one in sorted(value.hidden) if context.roots[one].kind == "guess"]
         if uncertain:
@@ -253,9 +261,8 @@ def _declared_number(context: Context, path: str, frame: Frame | None) -> str | 
     """The type that a variable was declared with, if it is that of a number."""
     events = list(frame.function.events.get(path, ())) if frame is not None else []
     for event in (*events, *context.program.globals.get(path, ())):
-        if event.type and not event.is_array and is_arithmetic(event.type):
-            text = (event.node.text or b"").decode("utf-8", "replace")
-            return event.type if not re.search(rf"\*\s*{re.escape(path)}\b", text) else None
+        if event.type and not event.is_array:
+            return event.type if is_arithmetic(event.type) and not event.is_pointer else None
     return None
 
 
@@ -306,11 +313,14 @@ def _global(context: Context, path: str) -> HostValue | None:
 def _set_in_a_function(context: Context, path: str) -> HostValue | None:
     """A global variable that some function sets or allocates."""
     for function in context.program.all_functions():
-        for event in function.events.get(path, ()):
-            is_local = event.kind in ("declared", "constructed") or (event.kind == "value" and event.type)
-            if is_local or any(parameter.name == path.split(".")[0] for parameter in function.parameters):
-                break
-            value = value_of_event(context, path, event, frames.frame_of(context, function))
-            if not isinstance(value, Unknown):
-                return value
+        events = function.events.get(path, ())
+        owners = function.events.get(path.split(".")[0], ())
+        is_local = any(event.kind in ("declared", "constructed") or event.type for event in (*events, *owners))
+        if not events or is_local or any(one.name == path.split(".")[0] for one in function.parameters):
+            continue
+        frame = frames.frame_of(context, function)
+        event = definitions.latest_event(context, path, frame, function.node.end_byte - 1)
+        value = value_of_event(context, path, event, frame) if event is not None else None
+        if value is not None and not isinstance(value, Unknown):
+            return value
     return None

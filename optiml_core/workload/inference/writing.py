@@ -72,13 +72,21 @@ def write_down(
     if parts.shared is not None:
         items.append(SharedMemory(written(parts.shared.expression, naming)))
     problems += _missing_scalars(kernel, drafted, naming)
+    problems += _guessed_types(drafted)
     guesses, remarks, guessed = _notes(context, naming, kernel)
     fixed = _fixed(context, unit, kernel, naming)
     template_arguments = tuple(
         drafted.types.get(one.name, str(values.get(one.name, one.default or ""))) for one in kernel.template_parameters
     )
     return Inference(
-        tuple(items), (*problems, *guesses), tuple(remarks), guessed, fixed, template_arguments, names_of_globals
+        tuple(items),
+        (*problems, *guesses),
+        tuple(remarks),
+        guessed,
+        _suspects(context, naming),
+        fixed,
+        template_arguments,
+        names_of_globals,
     )
 
 
@@ -257,10 +265,20 @@ def _scalars(kernel: Kernel, drafted: Draft, naming: Naming) -> list[Item]:
     return items
 
 
+def _guessed_types(drafted: Draft) -> list[tuple[str, Problem]]:
+    """Type parameters that nothing in the text gives: float was taken."""
+    problems = []
+    for name, (why, line) in drafted.guessed_types.items():
+        message = f"the type `{name}` is not known: {why}; float was taken"
+        problems.append((name, Problem(message, line, cure=_cure(f"{name} = float"))))
+    return problems
+
+
 def _missing_scalars(kernel: Kernel, drafted: Draft, naming: Naming) -> list[tuple[str, Problem]]:
     problems: list[tuple[str, Problem]] = []
     for parameter in kernel.parameters:
-        if parameter.is_pointer or parameter.name in naming.values:
+        has_members = any(name.startswith(parameter.name + ".") for name in naming.values)
+        if parameter.is_pointer or parameter.name in naming.values or has_members:
             continue
         given = drafted.arguments.get(parameter.name)
         reason = given.reason if isinstance(given, Unknown) else "no launch passes it as a number"
@@ -294,6 +312,13 @@ def _notes(
         else:
             remarks.append((name, problem))
     return guesses, remarks, sizes
+
+
+def _suspects(context: Context, naming: Naming) -> frozenset[str]:
+    """Roots in use that are zero or negative whole numbers: sentinels, or what code that is not followed sets."""
+    roots = [context.roots[key] for key in naming.names]
+    plain = [root for root in roots if root.kind in ("variable", "macro") and isinstance(root.value, int)]
+    return frozenset(root.key for root in plain if root.value <= 0)
 
 
 def _fixed(context: Context, unit: TranslationUnit, kernel: Kernel, naming: Naming) -> frozenset[str]:
