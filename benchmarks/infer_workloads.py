@@ -2,7 +2,8 @@
 
     python benchmarks/infer_workloads.py FOLDER... [--alone] [--list]
 
-Counted are kernels in .cu files with a launch by name in the same file whose parameters are all pointers or numbers (no texture handles, no library state).
+Counted are kernels in .cu files with a launch by name in the same file whose parameters are all pointers or numbers
+(no texture handles, no library state).
 Complete: a launch can be made with nothing guessed (a choice between values that the program runs through in turn is
 no guess). Guessed: a launch can be made, with guesses that the problems name. Open: something has to be declared first,
 and the problems say what. ``--alone``: read no header and no caller. ``--list``: one line for each kernel.
@@ -39,7 +40,7 @@ def outcome(workload: Workload) -> tuple[str, str]:
     launch = resolve_launch(workload)
     if isinstance(launch, Failure):
         return "open", launch.message
-    choices = (" in turn; ", "changes in a loop")
+    choices = (" in turn; ", "changes in a loop", "the Makefile beside the file")
     guesses = [one.message for one in workload.problems if not any(part in one.message for part in choices)]
     return ("guessed", guesses[0]) if guesses else ("complete", "")
 

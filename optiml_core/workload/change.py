@@ -30,7 +30,7 @@ from optiml_core.workload.items import (
     write_item,
 )
 from optiml_core.workload.launches import resolve_launch
-from optiml_core.workload.neighbours import related_units
+from optiml_core.workload.neighbours import related_units, run_arguments
 from optiml_core.workload.record import Workload
 
 
@@ -157,7 +157,7 @@ def _from_launch_site(
     """The shapes of the candidate's launch in its own host code; nothing where it has none."""
     if not unit.launches_of(kernel):
         return _Shapes()
-    inference = infer(unit, kernel, related_units(unit, kernel))
+    inference = infer(unit, kernel, related_units(unit, kernel), run_arguments(unit))
     shapes = [item for item in inference.items if isinstance(item, Shape)]
     line = unit.launches_of(kernel)[0].range.start_line
     unknown = [problem for name, problem in inference.guesses if name in ("grid", "block")]

@@ -15,7 +15,7 @@ from optiml_core.workload.expression import Number
 from optiml_core.workload.inference.globals import element_of_global
 from optiml_core.workload.inference.infer import Inference, file_aliases, file_constants, infer
 from optiml_core.workload.items import Buffer, Item, Scalar, Shape, TypeArgument, item_key, names_of_item, replaced
-from optiml_core.workload.neighbours import related_units
+from optiml_core.workload.neighbours import related_units, run_arguments
 from optiml_core.workload.record import Workload
 
 
@@ -46,7 +46,7 @@ def find_workload(
         items, problems = declaration.items, declaration.problems
     else:
         completed = tuple(evolve(one, element=one.element or elements.get(one.name)) for one in kernel.parameters)
-        inference = infer(unit, evolve(kernel, parameters=completed), others)
+        inference = infer(unit, evolve(kernel, parameters=completed), others, run_arguments(unit))
         items, problems = _merged(declaration, inference, kernel)
     items, fixed = _with_file_constants(unit, kernel, items, declaration)
     launches = declaration.launches

@@ -21,6 +21,8 @@ from optiml_core.workload.inference.program import Function, Program, index_prog
 MOST_FILES = 40
 MOST_LISTED = 300
 LARGEST_FILE = 1 << 20
+# `\t$(LAUNCHER) ./$(program) 4096 100`, `\t./main 4096`
+_RUN = re.compile(r"\t@?(?:\$\(\w+\)\s+)?(?:\./)?(?:\$[({]\w+[)}]|(?<=\./)[\w.-]+)((?:\s+[\w.+/=-]+)+)\s*$")
 _SOURCES = {".cu", ".cuh", ".h", ".hpp", ".hh", ".cpp", ".cc", ".cxx", ".inl"}
 
 
@@ -39,6 +41,26 @@ def related_units(unit: TranslationUnit, kernel: Kernel) -> tuple[TranslationUni
         if not missing or not _add_callers(path, missing, found):
             break
     return tuple(one for one in found.values() if one is not unit)
+
+
+def run_arguments(unit: TranslationUnit) -> tuple[str, ...]:
+    """The arguments with which a Makefile beside the file runs its program first; empty where none does.
+
+    Read from a line of a rule like ``./$(program) 4096 100``: text only, nothing of it is run.
+    """
+    path = Path(unit.source.path)
+    if not path.is_file():
+        return ()
+    for name in ("Makefile", "makefile"):
+        source = SourceFile.read(str(path.parent / name))
+        if isinstance(source, Failure):
+            continue
+        for line in source.text.split("\n"):
+            match = _RUN.match(line)
+            # A command that names sources or options of a compiler is no run.
+            if match and not re.search(r"\.(cu|cpp|cc|c|o|h)\b|\s-[A-Za-z]", match[1]):
+                return tuple(match[1].split())
+    return ()
 
 
 def _add_includes(unit: TranslationUnit, found: dict[str, TranslationUnit]) -> None:

@@ -121,6 +121,9 @@ def _library_call(name: str, written: str, values: list[HostValue], line: int) -
             return called("ceil_div", [above, below])
     if name == "checkCmdLineFlag":
         return number(0)  # of the CUDA samples: whether an option was given, and none is
+    converted = re.fullmatch(r"(ato[ifl]l?|strto\w+|sto[a-z]+)", name) is not None
+    if converted and values and isinstance(values[0], Quantity):
+        return values[0]
     if _FROM_OUTSIDE.fullmatch(name):
         return Unknown("it comes from the command line", line)
     for one in values:

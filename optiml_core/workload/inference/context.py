@@ -38,6 +38,7 @@ class Context:
 
     program: Program
     guessed_size: int = 1024
+    arguments: tuple[str, ...] = ()  # that the program is run with
     distrusted: frozenset[str] = frozenset()  # keys of roots whose value no launch can have: to be guessed
     roots: dict[str, Root] = field(factory=dict)
     steps: list[int] = field(factory=lambda: [0])

@@ -46,6 +46,7 @@ def new_context(
     program: Program,
     units: Sequence[TranslationUnit],
     guessed_size: int = 1024,
+    arguments: tuple[str, ...] = (),
     distrusted: frozenset[str] = frozenset(),
 ) -> Context:
     """A context that knows the typedefs and structs of the units."""
@@ -57,6 +58,9 @@ def new_context(
             if program.dropped.holds(unit, alias.range.start_byte):
                 continue
             aliases.setdefault(alias.name, alias.target)
+        for match in re.finditer(r"\benum(?:\s+(?:class|struct))?\b\s*(\w*)[^{};()]*\{[^}]*\}\s*(\w*)", text_of(unit)):
+            for name in filter(None, match.groups()):
+                aliases.setdefault(name, "int")
         for macro in unit.macros:
             if program.macros.get(macro.name) is not macro:
                 continue
@@ -66,7 +70,12 @@ def new_context(
             if struct.keyword != "union" and struct.name not in structs:
                 structs[struct.name] = [(member.type, member.extents) for member in struct.members]
                 members[struct.name] = [(member.type, member.name) for member in struct.members]
-    return Context(program, guessed_size, distrusted, aliases=aliases, structs=structs, members=members)
+    return Context(program, guessed_size, arguments, distrusted, aliases=aliases, structs=structs, members=members)
+
+
+def text_of(unit: TranslationUnit) -> str:
+    """The file's text without comments."""
+    return unit.plain.decode("utf-8", "replace")
 
 
 def sites_of(units: Sequence[TranslationUnit], kernel: Kernel) -> list[tuple[TranslationUnit, LaunchSite]]:
@@ -76,7 +85,7 @@ def sites_of(units: Sequence[TranslationUnit], kernel: Kernel) -> list[tuple[Tra
         return direct
     found = []
     for unit in units:
-        text = unit.plain.decode("utf-8", "replace")
+        text = text_of(unit)
         names = {one.name for one in unit.kernels}
         for site in unit.launch_sites:
             plain = site.kernel.rsplit("::", 1)[-1]
@@ -249,7 +258,7 @@ def _guess_types(
     for name in own - set(types):
         types[name] = "float"
         guessed[name] = ("no launch gives it", line)
-    text = unit.plain.decode("utf-8", "replace")
+    text = text_of(unit)
     for name, spelling in list(types.items()):
         is_known = element_type_of(spelling) is not None or spelling in context.structs
         if name in own and not is_known and re.search(rf"\b(?:typename|class)\s+{re.escape(spelling)}\s*[,>=]", text):

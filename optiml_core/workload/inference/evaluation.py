@@ -192,7 +192,7 @@ def _element(context: Context, fragment: Fragment, frame: Frame | None, position
     if owner is None:
         return Unknown("a broken subscript")
     if owner.text == "argv":
-        return Unknown("it comes from the command line", fragment.node.start_point[0] + 1)
+        return _command_line(context, _index(context, fragment, frame, position), fragment.node.start_point[0] + 1)
     base, index = evaluate(context, owner, frame, position), _index(context, fragment, frame, position)
     if isinstance(base, Listing) and base.values:
         if isinstance(index, Quantity) and not _is_loop_variable(index):
@@ -203,6 +203,17 @@ def _element(context: Context, fragment: Fragment, frame: Frame | None, position
     if path is None:
         return Unknown(f"`{fragment.text[:40]}` is not known")
     return variables.variable(context, path, frame, position)
+
+
+def _command_line(context: Context, index: HostValue, line: int) -> HostValue:
+    """An argument of the program, where it is known what the program is run with."""
+    if isinstance(index, Quantity) and 1 <= index.value <= len(context.arguments):
+        given = _literal(context.arguments[int(index.value) - 1])
+        if isinstance(given, Quantity):
+            key = f"argv.{int(index.value)}"
+            note = f"{given.value} was taken: the Makefile beside the file runs the program with it"
+            return context.root(key, f"argument{int(index.value)}", given.value, "choice", line, note)
+    return Unknown("it comes from the command line", line)
 
 
 def _is_loop_variable(index: Quantity) -> bool:

@@ -57,14 +57,20 @@ class Inference:
     sites: int = 0
 
 
-def infer(unit: TranslationUnit, kernel: Kernel, others: Sequence[TranslationUnit] = ()) -> Inference:
-    """Infers from the launches of ``kernel`` in ``unit`` and in ``others`` (files that include it)."""
+def infer(
+    unit: TranslationUnit,
+    kernel: Kernel,
+    others: Sequence[TranslationUnit] = (),
+    arguments: tuple[str, ...] = (),
+) -> Inference:
+    """Infers from the launches of ``kernel`` in ``unit`` and in ``others`` (files that include it). ``arguments``: what
+    the program is run with, without its name."""
     units = [unit, *others]
     program = index_program(units)
     sites = sites_of(units, kernel)
-    inferred = [_from(program, units, unit, kernel, one) for one in sites[:MOST_LAUNCHES]]
+    inferred = [_from(program, units, unit, kernel, one, arguments) for one in sites[:MOST_LAUNCHES]]
     if not inferred:
-        inferred = [_from(program, units, unit, kernel, None)]
+        inferred = [_from(program, units, unit, kernel, None, arguments)]
     # The launch of which the text says most comes first; the order of the file decides otherwise.
     inferred.sort(key=lambda one: len(one.guesses))
     first = inferred[0]
@@ -92,12 +98,13 @@ def _from(
     unit: TranslationUnit,
     kernel: Kernel,
     site: tuple[TranslationUnit, LaunchSite] | None,
+    arguments: tuple[str, ...],
 ) -> Inference:
     """One launch, or the signature alone. How large guessed sizes should be depends on how many there are, and on
     what a launch can have."""
 
     def attempt(guessed_size: int, distrusted: frozenset[str]) -> Inference:
-        context = new_context(program, units, guessed_size, distrusted)
+        context = new_context(program, units, guessed_size, arguments, distrusted)
         drafted = draft(context, site[0], kernel, site[1]) if site else signature_draft(context, unit, kernel)
         return _composed(context, unit, kernel, drafted)
 

@@ -225,8 +225,10 @@ def _index_scope(program: Program, unit: TranslationUnit, node: Node, kernels: s
             for event in _declaration_events(Fragment(child, unit.plain)):
                 program.globals.setdefault(event.path, []).append(event)
                 program.global_data[event.path] = unit
-        elif child.type == "enum_specifier":
-            _index_enumerators(program, Fragment(child, unit.plain))
+        elif child.type in ("enum_specifier", "type_definition"):
+            named = child.child_by_field_name("type") if child.type == "type_definition" else child
+            if named is not None and named.type == "enum_specifier":
+                _index_enumerators(program, Fragment(named, unit.plain))
         if child.type in _CONTAINERS:
             _index_scope(program, unit, child, kernels)
 

@@ -112,7 +112,7 @@ def _free_parameter(context: Context, path: str, frame: Frame, default: Fragment
     function = frame.function
     line = function.node.start_point[0] + 1
     if function.name == "main" and path == "argc":
-        return number(1)
+        return number(1 + len(context.arguments))
     if default is not None:
         return named(context, evaluation.evaluate(context, default, None, 0), f"{function.name}.{path}", path, line)
     declared = next(one.type for one in function.parameters if one.name == path.split(".")[0])
@@ -270,7 +270,11 @@ def _renamed_choice(context: Context, value: HostValue, path: str) -> HostValue:
     """`int block_size = block_sizes[j];` gives what was chosen of the list the name that the program uses for it."""
     if isinstance(value, Quantity) and isinstance(value.expression, Name):
         root = context.roots.get(value.expression.text)
-        if root is not None and root.kind == "choice" and root.name != path and "." not in path:
+        if root is not None and root.key.startswith("argv.") and root.name.startswith("argument"):
+            note = f"{root.value} was taken for `{path}`: the Makefile beside the file runs the program with it"
+            context.roots[root.key] = evolve(root, name=path, note=note)
+            return of_root(context.roots[root.key])
+        if root is not None and root.choices and root.name != path and "." not in path:
             taken = constants.choice_for(path, root.choices)
             note = constants.note_of_choice(path, root.choices, taken)
             context.roots[root.key] = evolve(root, name=path, note=note, value=taken)
