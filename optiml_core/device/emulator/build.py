@@ -207,12 +207,17 @@ _SHARED = r"static __attribute__\(\(aligned\(128\)[^()]*\)\)"
 _DYNAMIC_SHARED = re.compile(
     rf"(?:\bextern\b(?P<a>[^;{{}}]*?)\b{_SHARED}|\b{_SHARED}(?P<b>[^;{{}}]*?)\bextern\b)(?P<c>[^;{{}}]*?\[\s*\][^;{{}}]*);"
 )
+# ``static __shared__`` is common and says what __shared__ says already.
+_STATIC_SHARED = re.compile(rf"\bstatic\s+(?P<shared>{_SHARED})|(?P<first>{_SHARED})\s+static\b")
 # g++ takes alignas only at the start of a declaration, nvcc anywhere.
 _ALIGNAS = re.compile(rf"({_SHARED}\s*)alignas\s*(\((?:[^()]|\([^()]*\))*\))")
 
 
 def _shared_declarations(text: str) -> str:
     """Shared arrays as g++ can take them, after the fence has seen the text."""
+    text = _STATIC_SHARED.sub(
+        lambda m: f"{m['shared'] or m['first']}{' ' * bool(m['first'])}" + "\n" * m[0].count("\n"), text
+    )
     return _DYNAMIC_SHARED.sub(_bound_to_memory, _ALIGNAS.sub(r"\1__attribute__((aligned\2))", text))
 
 

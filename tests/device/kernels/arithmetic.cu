@@ -110,3 +110,14 @@ __global__ void k(float* o) {
 //// argument np.array([1e-40], f32)
 //// expect 0 = np.array([1e-40], f32) * f32(0.5)
 __global__ void k(float* a) { a[0] = a[0] * 0.5f; }
+
+//// long integers round as told
+//// launch 1, 1
+//// argument zeros(4)
+//// argument zeros(2, f64)
+//// expect 0 = np.array([16777216, 16777218, 16777216, 16777218], f32)
+//// expect 1 = np.array([2.0 ** 53, 2.0 ** 53 + 2])
+__global__ void k(float* o, double* d) {
+  o[0] = __ll2float_rd(16777217); o[1] = __ll2float_ru(16777217); o[2] = __ull2float_rz(16777217); o[3] = __uint2float_ru(16777217);
+  d[0] = __ll2double_rd((1ll << 53) + 1); d[1] = __ull2double_ru((1ull << 53) + 1);
+}

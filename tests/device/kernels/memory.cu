@@ -182,3 +182,16 @@ __global__ void k(float* a) {
   float v = p[t];
   if (__isShared(p) && t % 2) a[t] = v;
 }
+
+//// static written before __shared__
+//// launch 1, 32
+//// argument zeros(32)
+//// expect 0 = np.arange(32)[::-1].astype(f32) * 2
+template <class T> __device__ T turn(T v) {
+  static __shared__ T a[32];
+  __shared__ static T b[32];
+  a[threadIdx.x] = v; b[threadIdx.x] = v;
+  __syncthreads();
+  return a[31 - threadIdx.x] + b[31 - threadIdx.x];
+}
+__global__ void k(float* o) { o[threadIdx.x] = turn<float>(threadIdx.x); }

@@ -25,13 +25,15 @@ template <class T> static __attribute__((noinline, optimize("rounding-math"))) T
 }
 extern "C" float optiml_device_round_float(int operation, int mode, float a, float b, float c) { return rounded(operation, mode, a, b, c); }
 extern "C" double optiml_device_round_double(int operation, int mode, double a, double b, double c) { return rounded(operation, mode, a, b, c); }
-extern "C" __attribute__((optimize("rounding-math"))) float optiml_device_to_float(double v, int mode) {
-  volatile double x = v;
+template <class T> static __attribute__((noinline, optimize("rounding-math"))) T narrowed(long double v, int mode) {
+  volatile long double x = v;
   fesetround(ROUNDING[mode & 3]);
-  volatile float r = (float)x;
+  volatile T r = (T)x;
   fesetround(FE_TONEAREST);
   return r;
 }
+extern "C" float optiml_device_to_float(long double v, int mode) { return narrowed<float>(v, mode); }
+extern "C" double optiml_device_to_double(long double v, int mode) { return narrowed<double>(v, mode); }
 
 // ---- approximate intrinsics -------------------------------------------------------------------------------
 

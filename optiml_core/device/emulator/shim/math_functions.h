@@ -5,7 +5,8 @@ extern "C" {
 // operation: 0 add, 1 subtract, 2 multiply, 3 divide, 4 a * b + c, 5 square root, 6 1 / sqrt(a); mode: 0 nearest, 1 zero, 2 up, 3 down
 float optiml_device_round_float(int operation, int mode, float a, float b, float c) __attribute__((const));
 double optiml_device_round_double(int operation, int mode, double a, double b, double c) __attribute__((const));
-float optiml_device_to_float(double v, int mode) __attribute__((const));
+float optiml_device_to_float(long double v, int mode) __attribute__((const));
+double optiml_device_to_double(long double v, int mode) __attribute__((const));
 double optiml_device_special(int function, double a) __attribute__((const));
 }
 enum { OPTIML_ERFINV, OPTIML_ERFCINV, OPTIML_ERFCX, OPTIML_NORMCDF, OPTIML_NORMCDFINV, OPTIML_SINPI, OPTIML_COSPI, OPTIML_I0, OPTIML_I1 };
@@ -104,7 +105,11 @@ OPTIML_INLINE float saturate(float a) { return __saturatef(a); }
   OPTIML_INLINE double __dsqrt_##m(double a) { return optiml_device_round_double(5, mode, a, 0, 0); }         \
   OPTIML_INLINE float __double2float_##m(double a) { return optiml_device_to_float(a, mode); }                \
   OPTIML_INLINE float __int2float_##m(int a) { return optiml_device_to_float((double)a, mode); }              \
-  OPTIML_INLINE float __uint2float_##m(unsigned a) { return optiml_device_to_float((double)a, mode); }
+  OPTIML_INLINE float __uint2float_##m(unsigned a) { return optiml_device_to_float((double)a, mode); }         \
+  OPTIML_INLINE float __ll2float_##m(long long a) { return optiml_device_to_float(a, mode); }                  \
+  OPTIML_INLINE float __ull2float_##m(unsigned long long a) { return optiml_device_to_float(a, mode); }        \
+  OPTIML_INLINE double __ll2double_##m(long long a) { return optiml_device_to_double(a, mode); }               \
+  OPTIML_INLINE double __ull2double_##m(unsigned long long a) { return optiml_device_to_double(a, mode); }
 OPTIML_ROUNDED(1, rz) OPTIML_ROUNDED(2, ru) OPTIML_ROUNDED(3, rd)
 #undef OPTIML_ROUNDED
 OPTIML_INLINE float __fadd_rn(float a, float b) { return a + b; }
