@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 from optiml_core.records import Kernel, SourceRange
 from optiml_core.source.affine_form import AffineForm, PointerValue
-from optiml_core.source.guards import conditions_around
+from optiml_core.source.guards import Leaving, conditions_around
 from optiml_core.source.index_forms import IndexContext
 from optiml_core.source.kernel_contents import index_context
 from optiml_core.source.loops import Loop, loops
@@ -89,6 +89,7 @@ class _Reader:
         self.loops = all_loops
         self.starts = [loop.range.start_byte for loop in all_loops]
         self.body = body
+        self.leaving: Leaving = {}
         self.found: list[MemoryAccess] = []
 
     def visit(self, node: Node, role: str, depth: int = 0) -> None:
@@ -249,7 +250,7 @@ class _Reader:
                 size=size_of(self.context, element) if element else None,
                 member=member,
                 function=name,
-                guards=conditions_around(self.body, node.start_byte),
+                guards=conditions_around(self.body, node.start_byte, self.leaving),
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 
 from attrs import frozen
@@ -10,6 +11,7 @@ from optiml_core.source.polynomials import ONE, ZERO, Polynomial
 
 THREAD_VARIABLES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 BLOCK_VARIABLES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
+LONGEST_TEXT = 400
 MEMORY = "memory"  # what a value read from memory depends on
 
 
@@ -169,6 +171,8 @@ def variable_form(name: str) -> AffineForm:
 def opaque_form(text: str, depends_on: frozenset[str]) -> AffineForm:
     """A value that is not affine: known by its text and by what it depends on. One that depends on
     nothing is a launch constant."""
+    if len(text) > LONGEST_TEXT:  # chains of operations on opaque values would double it with each
+        text = f"{text[:40]} ... {zlib.crc32(text.encode()):08x}"
     if not depends_on:
         from optiml_core.source.polynomials import symbol
 

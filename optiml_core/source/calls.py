@@ -8,7 +8,7 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.records import Kernel, SourceRange
-from optiml_core.source.guards import conditions_around
+from optiml_core.source.guards import Leaving, conditions_around
 from optiml_core.source.memory import remembered
 from optiml_core.source.translation_unit import TranslationUnit
 from optiml_core.source.tree_queries import called_name, text_of, walk
@@ -74,10 +74,11 @@ def barriers(unit: TranslationUnit, kernel: Kernel) -> tuple[Barrier, ...]:
         return ()
     groups = _groups(body)
     found: list[Barrier] = []
+    leaving: Leaving = {}
     for call in calls_in(unit, kernel):
         scope = _scope(call, groups)
         if scope is not None:
-            found.append(Barrier(scope, call.range, conditions_around(body, call.range.start_byte)))
+            found.append(Barrier(scope, call.range, conditions_around(body, call.range.start_byte, leaving)))
     return tuple(found)
 
 

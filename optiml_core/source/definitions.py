@@ -73,13 +73,20 @@ class FunctionDefinitions:
     variables: list[LocalVariable] = field(factory=list)
     definitions: dict[int, list[Definition]] = field(factory=dict)  # by the variable's ``at``
     loops: dict[int, LoopNode] = field(factory=dict)  # by start byte
+    by_name: dict[str, list[LocalVariable]] = field(factory=dict)
+    counted: int = 0  # how many of the variables ``by_name`` has
     parameters: dict[str, LocalVariable] = field(factory=dict)  # those that the function itself changes
 
     def variable(self, name: str, byte: int) -> LocalVariable | None:
         """The local variable that ``name`` means at a byte: the innermost declaration before it."""
         found = None
-        for variable in self.variables:
-            if variable.name == name and variable.at <= byte and variable.scope[0] <= byte < variable.scope[1]:
+        if len(self.by_name) == 0 or self.counted != len(self.variables):
+            self.by_name.clear()
+            for variable in self.variables:
+                self.by_name.setdefault(variable.name, []).append(variable)
+            self.counted = len(self.variables)
+        for variable in self.by_name.get(name, ()):
+            if variable.at <= byte and variable.scope[0] <= byte < variable.scope[1]:
                 found = variable
         return found
 

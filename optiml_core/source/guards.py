@@ -13,7 +13,10 @@ _NEGATED = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "=="}
 _LEAVES = frozenset({"return_statement", "continue_statement", "break_statement"})
 
 
-def conditions_around(body: Node, at: int) -> tuple[str, ...]:
+Leaving = dict[int, list[tuple[int, list[str]]]]
+
+
+def conditions_around(body: Node, at: int, known: Leaving | None = None) -> tuple[str, ...]:
     """The conditions (as texts, split at ``&&``) that hold at byte ``at``: those of the ``if`` and loops
     around it, and the contrary of those that made earlier statements leave the block."""
     found: list[str] = []
@@ -31,13 +34,25 @@ def conditions_around(body: Node, at: int) -> tuple[str, ...]:
             if condition is not None and repeated is not None and inner.start_byte == repeated.start_byte:
                 found.extend(_parts(condition))
         elif node.type == "compound_statement":
-            for earlier in node.named_children:
-                if earlier.start_byte >= inner.start_byte:
-                    break
-                if earlier.type == "if_statement" and _leaves(earlier):
-                    condition = _condition(earlier)
-                    found.extend(_negations(condition) if condition is not None else ())
+            leaving = known.get(node.start_byte) if known is not None else None
+            if leaving is None:
+                leaving = _leaving(node)
+                if known is not None:
+                    known[node.start_byte] = leaving
+            for start, texts in leaving:
+                if start < inner.start_byte:
+                    found.extend(texts)
     return tuple(dict.fromkeys(found))
+
+
+def _leaving(block: Node) -> list[tuple[int, list[str]]]:
+    """The ``if`` statements of a block that leave it: where each stands, and what holds behind it."""
+    found: list[tuple[int, list[str]]] = []
+    for statement in block.named_children:
+        if statement.type == "if_statement" and _leaves(statement):
+            condition = _condition(statement)
+            found.append((statement.start_byte, _negations(condition) if condition is not None else []))
+    return found
 
 
 def _condition(node: Node) -> Node | None:

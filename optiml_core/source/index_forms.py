@@ -32,7 +32,7 @@ from optiml_core.source.macro_expansion import expand_call
 from optiml_core.source.polynomials import Polynomial, number, symbol
 from optiml_core.source.reaching import DEEPEST, Evaluation, reaching_value
 from optiml_core.source.translation_unit import Macro
-from optiml_core.source.tree_queries import called_name, operator_of, text_of, without_parentheses
+from optiml_core.source.tree_queries import called_name, operator_of, text_of, walk, without_parentheses
 
 _BUILTINS = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 
@@ -63,6 +63,9 @@ class IndexContext:
     aliases: Mapping[str, str]
     extents: Mapping[str, tuple[Polynomial | None, ...]] = field(factory=dict)  # of file-scope arrays
     bound: Mapping[str, AffineForm] = field(factory=dict)
+    # What was found already: values by kind and place of the definition, and what variables depend on directly.
+    values: dict[tuple[str, int, int], object] = field(factory=dict)
+    direct: dict[int, tuple[frozenset[str], tuple[LocalVariable, ...]]] = field(factory=dict)
 
     # ------------------------------------------------------------------------------ integers
 
@@ -234,7 +237,8 @@ class IndexContext:
 
     def value_of(self, variable: LocalVariable, at: int, depth: int) -> AffineForm:
         """The integer value of a local variable at byte ``at``."""
-        how = Evaluation(self._integer_value(variable), AffineForm.__add__, lambda name: constant_form(symbol(name)))
+        evaluate = self._integer_value(variable)
+        how = Evaluation("integer", evaluate, AffineForm.__add__, lambda name: constant_form(symbol(name)))
         found = reaching_value(self, variable, at, depth, how)
         return found if found is not None else opaque_form(variable.name, self._all_dependencies(variable, depth))
 
@@ -245,17 +249,48 @@ class IndexContext:
         return lambda node, at, depth: None
 
     def _all_dependencies(self, variable: LocalVariable, depth: int) -> frozenset[str]:
-        """What any of the variable's values may depend on, and where control flow decides among them."""
-        if depth > DEEPEST // 2:
-            return frozenset({MEMORY})
+        """What any of the variable's values may depend on, through other variables, and where control flow
+        decides among them."""
         found: set[str] = set()
-        for definition in self.definitions.definitions_of(variable):
-            found.update(self._loop_names(definition.loops))
-            if definition.operator == "?":
-                found.add(MEMORY)
-            if definition.value is not None:
-                found |= self.dependencies(definition.value, definition.at, depth + 8)
+        seen = {variable.at}
+        waiting = [variable]
+        while waiting:
+            names, others = self._direct_dependencies(waiting.pop())
+            found |= names
+            for other in others:
+                if other.at not in seen:
+                    seen.add(other.at)
+                    waiting.append(other)
         return frozenset(found or {MEMORY})
+
+    def _direct_dependencies(self, variable: LocalVariable) -> tuple[frozenset[str], tuple[LocalVariable, ...]]:
+        known = self.direct.get(variable.at)
+        if known is not None:
+            return known
+        names: set[str] = set()
+        others: dict[int, LocalVariable] = {}
+        for definition in self.definitions.definitions_of(variable):
+            names.update(self._loop_names(definition.loops))
+            if definition.operator == "?":
+                names.add(MEMORY)
+            for node in walk(definition.value) if definition.value is not None else ():
+                if node.type == "identifier":
+                    name = text_of(node)
+                    other = self.definitions.variable(name, definition.at) or self.definitions.parameters.get(name)
+                    if other is not None:
+                        others[other.at] = other
+                elif node.type == "field_expression" and self._builtin(node) is not None:
+                    name = text_of(node).replace(" ", "")
+                    names.update({name} if name.startswith(("threadIdx", "blockIdx")) else ())
+                elif node.type == "subscript_expression" or (
+                    node.type == "pointer_expression" and operator_of(node) == "*"
+                ):
+                    names.add(MEMORY)
+                elif node.type == "call_expression":
+                    names |= _call_dependencies(called_name(node.child_by_field_name("function") or node))
+        result = (frozenset(names), tuple(others.values()))
+        self.direct[variable.at] = result
+        return result
 
     def _loop_names(self, loops: tuple[int, ...]) -> list[str]:
         return [self.loop_variable(self.definitions.loops[start]) for start in loops]

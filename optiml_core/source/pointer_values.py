@@ -73,6 +73,7 @@ def _named(context: IndexContext, name: str, at: int, depth: int) -> PointerValu
 
 def _follow(context: IndexContext, variable: LocalVariable, at: int, depth: int) -> PointerValue | None:
     how = Evaluation[PointerValue](
+        "pointer",
         lambda node, where, deeper: pointer_value(context, node, where, deeper),
         lambda value, step: evolve(value, offset=value.offset + step),
         lambda name: context.arrays.get(name),

@@ -27,9 +27,10 @@ DEEPEST = 40
 
 @frozen
 class Evaluation(Generic[Value]):
-    """How values of one kind are read: ``evaluate(node, at, depth)`` an initialiser, ``plus`` a step;
+    """How values of one ``kind`` are read: ``evaluate(node, at, depth)`` an initialiser, ``plus`` a step;
     ``initial`` is the value of a parameter before the function changes it."""
 
+    kind: str
     evaluate: Callable[[Node, int, int], Value | None]
     plus: Callable[[Value, AffineForm], Value]
     initial: Callable[[str], Value | None]
@@ -79,7 +80,19 @@ def _last_before(
 def _result(
     context: IndexContext, variable: LocalVariable, definition: Definition, depth: int, how: Evaluation[Value]
 ) -> Value | None:
-    """The variable's value right after a definition."""
+    """The variable's value right after a definition, found once."""
+    key = (how.kind, definition.declaration, definition.at)
+    if key not in context.values:
+        context.values[key] = None  # a value that needs itself is not known
+        fresh: Value | None = _fresh_result(context, variable, definition, depth, how)
+        context.values[key] = fresh
+    known: Value | None = context.values[key]  # type: ignore[assignment]
+    return known
+
+
+def _fresh_result(
+    context: IndexContext, variable: LocalVariable, definition: Definition, depth: int, how: Evaluation[Value]
+) -> Value | None:
     step = step_of(context, definition, depth)
     if step is not None:
         before = reaching_value(context, variable, definition.at, depth + 1, how)

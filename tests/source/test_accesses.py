@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,3 +216,14 @@ def test_a_form_evaluates_to_what_c_computes(expression: str, values: tuple[int,
 
 def test_an_index_with_a_comma_is_no_array() -> None:
     assert kernel_accesses("view[n, m] = a[1]; view[] = 2;")[0].array == "a"
+
+
+def test_long_straight_code_is_read_in_reasonable_time() -> None:
+    """Chains in which each value is used twice must not be followed once for each path."""
+    chain = "".join(
+        f"int v{i + 1} = (v{i} * v{i}) % n + v{i}; if (v{i + 1} > m) v{i + 1} = v{i};\n" for i in range(300)
+    )
+    started = time.process_time()
+    found = kernel_accesses(f"int v0 = threadIdx.x; {chain} a[v300] = 1; a[v3] = 2;")
+    assert time.process_time() - started < 5  # seconds of processor time
+    assert [x.affine.depends_on >= {"threadIdx.x"} for x in found if x.affine is not None] == [True, True]
