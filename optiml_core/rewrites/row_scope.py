@@ -17,7 +17,7 @@ from optiml_core.rewrites.context import Refusal
 from optiml_core.rewrites.kernel_body import KernelBody, names_given_to_writers
 from optiml_core.rewrites.loops import CountedLoop, counted_loop, literal_trips, loops_in
 from optiml_core.rewrites.memory import accesses_in, escaping_pointers
-from optiml_core.rewrites.polynomials import Polynomial, atom, coefficient, depends_on, read_polynomial
+from optiml_core.rewrites.polynomials import Polynomial, atom, coefficient, depends_on
 from optiml_core.rewrites.reductions import Reduction, reduction_of
 from optiml_core.rewrites.syntax import (
     assigned_names,
@@ -411,6 +411,3 @@ def _check_loop_variables(reader: _Reader) -> Refusal | None:
             if not any(contains(home.node, use) for home in homes):
                 return Refusal(f"`{loop.variable}` is used outside its loop")
     return None
-
-
-__all__ = ["ParallelLoop", "RowCode", "read_polynomial", "read_row"]
