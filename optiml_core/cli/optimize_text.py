@@ -64,13 +64,13 @@ def _print_head(console: Console, result: SearchResult) -> None:
         console.print(f"  {launch}", markup=False)
     if baseline is not None:
         bound = result.baseline.roofline
-        limit = f", bound by {bound.bound_by} at {bound.fraction:.0%} of its ceiling" if bound else ""
+        limit = f", bound by {bound.bound_by} at {bound.fraction:.0%} of the roofline" if bound else ""
         console.print(f"  original: {time_text(baseline.time)} {baseline.kind} for {baseline.target}{limit}")
     for finding in result.baseline.findings:
         console.print(f"  line {finding.range.start_line}: {finding.message}", markup=False)
     if result.best is not None and result.best.measurement is not None:
         measurement, roofline = result.best.measurement, result.best.roofline
-        limit = f", bound by {roofline.bound_by} at {roofline.fraction:.0%} of its ceiling" if roofline else ""
+        limit = f", bound by {roofline.bound_by} at {roofline.fraction:.0%} of the roofline" if roofline else ""
         console.print(f"  best:     {time_text(measurement.time)} {measurement.kind}{limit}")
         console.print(f"  [bold green]{speedup_text(measurement)}[/]")
     states = Counter(node.state for node in result.nodes[1:])

@@ -115,7 +115,7 @@ def _print(found: list[tuple[Kernel, KernelProfile]]) -> None:
                 console.print(f"    cure: {item.problem.cure}", markup=False)
         if profile.time is not None:
             bound = item.roofline
-            limit = f", bound by {bound.bound_by} at {bound.fraction:.0%} of its ceiling" if bound else ""
+            limit = f", bound by {bound.bound_by} at {bound.fraction:.0%} of the roofline" if bound else ""
             console.print(f"  {time_text(profile.time)} {profile.time_kind} for {profile.target}{limit}")
         if profile.resources is not None:
             usage = profile.resources

@@ -244,7 +244,7 @@ def diagnose(evidence: Evidence) -> str:
     parts = []
     if evidence.original_roofline and evidence.roofline:
         before, after = evidence.original_roofline, evidence.roofline
-        now = f"now by {after.bound_by} ({after.fraction:.0%} of its ceiling)"
+        now = f"now by {after.bound_by} ({after.fraction:.0%} of the roofline)"
         parts.append(f"bound by {before.bound_by} before, {now}")
     if evidence.original is not None and evidence.variant is not None:
         changes = []

@@ -29,6 +29,7 @@ from optiml_core.source.digest import source_digest
 
 MODEL_PRIOR = 1.0
 NAMED_REWRITE_FACTOR = 2.0
+ROUNDS = 6  # times a model is asked about one node while its edits fail
 EXPANDED_NODES = 12  # nodes a model is asked about, best first come
 
 
@@ -60,6 +61,7 @@ class ModelProposer:
         self._seen: set[str] = set()
         self._asked = 0
         self._repairs: dict[str, _Conversation] = {}
+        self._rounds: dict[int, int] = {}
         self._stop = False
         self.notes: list[str] = []
 
@@ -72,10 +74,21 @@ class ModelProposer:
         if outcome.state in VERIFIED_STATES and self._asked < EXPANDED_NODES:
             self._asked += 1
             self._start(_Conversation(node, proposer_messages(self._view(tree, node)), False))
-        elif outcome.state == "compile-error" and node.proposal is not None and node.proposal.replacement is not None:
+        elif node.proposal is not None and node.proposal.replacement is not None:
             earlier = self._repairs.pop(source_digest(node.proposal.replacement), None)
-            if earlier is not None and not earlier.repaired:
+            if outcome.state == "compile-error" and earlier is not None and not earlier.repaired:
                 self._repair(earlier, outcome.reason)
+            elif node.parent is not None:
+                self._ask_again(tree, node.parent)
+
+    def _ask_again(self, tree: SearchTree, node: Node) -> None:
+        """Once more for a node whose edits failed, now that the prompt can say why; at most ``ROUNDS`` in all."""
+        under_way = any(child.outcome is None for child in node.children)
+        rounds = self._rounds.get(node.identifier, 1)
+        if under_way or rounds >= ROUNDS or node.outcome is None:
+            return
+        self._rounds[node.identifier] = rounds + 1
+        self._start(_Conversation(node, proposer_messages(self._view(tree, node)), False))
 
     def collect(self) -> list[tuple[Node, tuple[Proposal, ...]]]:
         self._running = {future for future in self._running if not future.done()}
