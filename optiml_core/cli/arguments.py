@@ -91,6 +91,18 @@ def make_parser() -> Parser:
     setup_gpu = commands.add_parser("setup-gpu", help="install PyCUDA and try it")
     setup_gpu.add_argument("--wheels", metavar="DIR", help="install from this folder, without a network")
 
+    synthesize = commands.add_parser("synthesize", help="a checked kernel from a description or a comment")
+    synthesize.add_argument("description", metavar='"TEXT" | FILE:LINE')
+    synthesize.add_argument("--output", metavar="F.cu", help="write the kernel here")
+    _device(synthesize)
+    _common(synthesize)
+
+    bench = commands.add_parser("bench", help="measure what is claimed")
+    bench.add_argument("suite", choices=["synthesis"])
+    bench.add_argument("--output", metavar="F.md", help="write the results here")
+    bench.add_argument("--device", default="auto", help=DEVICE_HELP)
+    bench.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+
     server = commands.add_parser("server", help="run the language server")
     server.add_argument("--tcp", type=int, metavar="PORT", help="listen on 127.0.0.1:PORT instead of stdio")
     return parser
