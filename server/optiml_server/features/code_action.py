@@ -23,22 +23,26 @@ def _action(title: str, command: str, arguments: list[Any], **more: Any) -> type
 
 
 def quick_fixes(uri: str, diagnostics: list[types.Diagnostic]) -> list[types.CodeAction]:
-    """One per finding: tries exactly the rewrite that answers it, and offers only what passed."""
+    """One per rewrite that may answer a finding: tries exactly that one, and offers the result only if it passed.
+
+    All answers are offered, because which of them helps depends on the kernel: swapping the roles of the threads mends
+    a kernel whose accesses all walk the same way, and leaves a transpose as slow as it was.
+    """
     actions = []
     for diagnostic in diagnostics:
         data = diagnostic.data
-        if diagnostic.source != SOURCE or not isinstance(data, dict) or not data.get("rewrites"):
+        if diagnostic.source != SOURCE or not isinstance(data, dict):
             continue
-        rewrite = str(data["rewrites"][0])
-        actions.append(
+        actions += [
             _action(
                 f"Verify and apply {rewrite}",
                 "optiml.tryRewrite",
-                [uri, data.get("kernel"), rewrite],
+                [uri, data.get("kernel"), str(rewrite)],
                 kind=types.CodeActionKind.QuickFix,
                 diagnostics=[diagnostic],
             )
-        )
+            for rewrite in data.get("rewrites") or ()
+        ]
     return actions
 
 
