@@ -39,6 +39,7 @@ from optiml_core.search.problem import EvaluationTask, SearchProblem, workload_o
 from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
 from optiml_core.search.records import Outcome, OutcomeState, Proposal
 from optiml_core.search.reward import FAILED, REFUSED, reward
+from optiml_core.search.shadowed_device import ShadowedDevice
 from optiml_core.search.timing import FINAL_PLAN, SEARCH_PLAN, GpuTimer, Timing, predicted_timing
 from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.source.digest import source_digest
@@ -85,7 +86,7 @@ class Evaluator:
             state = device.state()
             target = self.gpu.name if isinstance(state, Failure) else state.name
             self.device = device
-            self.verifier = JointVerifier(on_emulator, self._verifier(device))
+            self.verifier = JointVerifier(on_emulator, self._verifier(ShadowedDevice(device, self.emulator)))
             self.timer = GpuTimer(problem.original, self.workload, device, target, problem.seed)
         self.judge = RuleJudge()
         # Disassembling costs more than everything else of an evaluation, so only what may be offered is read in
