@@ -120,7 +120,7 @@ class Evaluator:
         if verdict.equivalent is not True:
             reason = f"the original cannot be verified against itself: {verdict.reason}"
             return Outcome("could-not-tell", reason, 0.0, original, key, verdict, seconds=spent)
-        timing = self._timing_of_original(exact=True)
+        timing = self._time(original, None, True, SEARCH_PLAN)
         if isinstance(timing, Failure):
             return Outcome("failed", timing.message, 0.0, original, key, verdict, failure=timing, seconds=spent)
         spent.update(self._spent)
@@ -143,11 +143,17 @@ class Evaluator:
             seconds=spent,
         )
 
-    def _timing_of_original(self, exact: bool) -> Timing | Failure:
+    def _evidence_of_original(self, exact: bool) -> Timing | Failure:
+        """The original's counters and roofline. On a GPU its time is measured anew with every variant, in pairs, so
+        it is not timed once more here; a kernel that the emulator cannot run has no counters."""
         if exact not in self._original_timings:
-            timing = self._time(self.problem.original, None, exact, SEARCH_PLAN)
+            timing = self._predicted(self.problem.original, None, exact)
             if isinstance(timing, Failure):
-                return timing
+                if self.timer is None:
+                    return timing
+                timing = Timing(None, Measurement("measured", self.gpu.name, 0.0, 0.0, 1.0, 1.0, 1.0), None)
+            elif self.timer is not None and timing.profile is not None:
+                timing = evolve(timing, profile=without_time(timing.profile))
             self._original_timings[exact] = timing
         return self._original_timings[exact]
 
@@ -241,7 +247,7 @@ class Evaluator:
         return applied
 
     def _time_and_judge(self, variant: Variant, key: str, verdict: Verdict, built: Built, exact: bool) -> Outcome:
-        original = self._timing_of_original(exact)
+        original = self._evidence_of_original(exact)
         if isinstance(original, Failure):
             return Outcome("failed", original.message, FAILED, variant, key, verdict, failure=original)
         timing = self._time(variant, original, exact, SEARCH_PLAN)
@@ -296,7 +302,7 @@ class Evaluator:
 
     def remeasure(self, outcome: Outcome) -> Outcome:
         """The final paired measurement of a variant; the state says whether the gain held."""
-        original = self._timing_of_original(exact=True)
+        original = self._evidence_of_original(exact=True)
         if isinstance(original, Failure):
             return evolve(outcome, state="failed", reason=original.message, failure=original)
         checked = self._with_sanitizer(outcome)
