@@ -178,8 +178,17 @@ def _composed(context: Context, unit: TranslationUnit, kernel: Kernel, drafted: 
     taken = {one.name for one in kernel.parameters} | {one.name for one in kernel.template_parameters}
     naming = name_roots(scalars, others, context.roots, taken)
     constants = _constants(context, unit.source.slice(kernel.body_range), naming)
-    parts = Parts(kernel_facts(unit, kernel, context.program, constants), lengths, grid, block, shared)
+    facts = kernel_facts(unit, kernel, context.program, constants)
+    parts = Parts(facts, lengths, grid, block, shared, _hidden(context, scalars))
     return write_down(context, unit, kernel, drafted, parts, naming)
+
+
+def _hidden(context: Context, scalars: Sequence[tuple[str, Quantity]]) -> dict[str, frozenset[str]]:
+    found = {
+        name: frozenset(key for key in quantity.hidden if context.roots[key].kind == "guess")
+        for name, quantity in scalars
+    }
+    return {name: keys for name, keys in found.items() if keys}
 
 
 def _constants(context: Context, text: str, naming: Naming) -> dict[str, Expression]:

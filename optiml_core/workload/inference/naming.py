@@ -75,12 +75,21 @@ def name_roots(
             case _:
                 composites.append((name, expression, quantity.value))
     remaining = [simplified(other) for other in others]
+    first_of: dict[Expression, str] = {}
     for name, expression, value in composites:
+        if expression in first_of:
+            first = first_of[expression]
+            naming.values[name] = Name(first)
+            naming.same.setdefault(first, []).append(name)
+            continue
+        first_of[expression] = name
         replaced = [with_composite(other, expression, name) for other in remaining]
-        elsewhere = [*replaced, *(other for known, other, _ in composites if known != name)]
+        elsewhere = [*replaced, *(other for _, other, _ in composites if other != expression)]
         used: frozenset[str] = frozenset().union(*(names_in(one) for one in elsewhere))
         keys = names_in(expression)
-        if not keys & (used | set(naming.names)):
+        # Constants of the file do not vary, so what is computed from them alone stands for itself too.
+        varying = {key for key in keys if roots[key].kind != "macro"}
+        if not varying & (used | set(naming.names)):
             # Nothing else follows from its parts: the argument stands for itself.
             naming.values[name] = Number(value)
             remaining = replaced

@@ -46,6 +46,7 @@ class Parts:
     grid: tuple[Quantity, Quantity, Quantity] | None
     block: tuple[Quantity, Quantity, Quantity] | None
     shared: Quantity | None
+    hidden: Mapping[str, frozenset[str]]  # argument -> guessed roots behind it that its expression does not show
 
 
 def write_down(
@@ -72,7 +73,7 @@ def write_down(
     if parts.shared is not None:
         items.append(SharedMemory(written(parts.shared.expression, naming)))
     problems += _missing_scalars(kernel, drafted, naming)
-    problems += _guessed_types(drafted)
+    problems += _guessed_types(drafted) + _hidden_guesses(context, naming, parts)
     guesses, remarks, guessed = _notes(context, naming, kernel)
     fixed = _fixed(context, unit, kernel, naming)
     template_arguments = tuple(
@@ -263,6 +264,16 @@ def _scalars(kernel: Kernel, drafted: Draft, naming: Naming) -> list[Item]:
     ordered += [name for name in naming.values if name not in ordered]
     items += [Scalar(name, naming.values[name]) for name in ordered]
     return items
+
+
+def _hidden_guesses(context: Context, naming: Naming, parts: Parts) -> list[tuple[str, Problem]]:
+    """Guesses that an argument follows from in a way that its expression does not show."""
+    problems = []
+    for name, keys in parts.hidden.items():
+        for root in (context.roots[key] for key in sorted(keys - set(naming.names))):
+            message = f"`{name}` follows from `{root.name}`: {root.note}; {root.value} was taken"
+            problems.append((name, Problem(message, root.line, cure=_cure(f"{name} = value"))))
+    return problems
 
 
 def _guessed_types(drafted: Draft) -> list[tuple[str, Problem]]:
