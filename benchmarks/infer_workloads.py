@@ -1,12 +1,13 @@
 """Of kernels launched by name in their own file, how many get a whole workload by inference?
 
-    python benchmarks/infer_workloads.py FOLDER... [--alone] [--list]
+    python benchmarks/infer_workloads.py FOLDER... [--alone] [--list] [--every N]
 
 Counted are kernels in .cu files with a launch by name in the same file whose parameters are all pointers or numbers
 (no texture handles, no library state).
 Complete: a launch can be made with nothing guessed (a choice between values that the program runs through in turn is
 no guess). Guessed: a launch can be made, with guesses that the problems name. Open: something has to be declared first,
 and the problems say what. ``--alone``: read no header and no caller. ``--list``: one line for each kernel.
+``--every``: of each folder's files, in the order of their names, only every N-th.
 """
 
 from __future__ import annotations
@@ -50,13 +51,14 @@ def main() -> int:
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--alone", action="store_true")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--every", type=int, default=1)
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     per_folder: dict[str, Counter[str]] = {}
     reasons: Counter[str] = Counter()
     files, seconds, slowest = 0, 0.0, 0.0
     for folder in options.folders:
-        for path in sorted(Path(folder).rglob("*.cu")):
+        for path in sorted(Path(folder).rglob("*.cu"))[:: options.every]:
             source = SourceFile.read(str(path))
             if isinstance(source, Failure):
                 continue

@@ -7,7 +7,7 @@ from pathlib import Path
 from optiml_core.records import Launch
 from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.workload import find_workload, resolve_launch
-from optiml_core.workload.neighbours import related_units
+from optiml_core.workload.neighbours import related_units, run_arguments
 
 KERNEL = "__global__ void f(const real* x, real* y, int n) { int i = threadIdx.x; if (i < n) y[i] = x[i]; }\n"
 LAUNCHER = "void run(real* x, real* y, int n) { f<<<1, THREADS>>>(x, y, n); }\n"
@@ -102,3 +102,15 @@ def test_nothing_outside_the_project_is_read(tmp_path: Path) -> None:
 def test_a_text_that_is_no_file_has_no_neighbours() -> None:
     unit = parse(SourceFile("nowhere/k.cu", KERNEL.encode()))
     assert related_units(unit, unit.kernels[0]) == ()
+
+
+def test_a_makefile_says_what_the_program_is_run_with(tmp_path: Path) -> None:
+    program = (KERNEL + LAUNCHER + MAIN).replace("real", "float").replace("THREADS", "64")
+    text = program.replace("int main()", "int main(int argc, char** argv)").replace("{n}", "atoi(argv[1])")
+    text = text.replace("{{", "{").replace("}}", "}")
+    project(tmp_path, {"k.cu": text, "Makefile": "run: k\n\tnvcc -o k k.cu\n\t$(LAUNCHER) ./$(program) 4321 10\n"})
+    unit = unit_at(tmp_path / "k.cu")
+    assert run_arguments(unit) == ("4321", "10")
+    workload = find_workload(unit, unit.kernels[0])
+    assert "n = 4321" in workload.text
+    assert ["the Makefile beside the file" in problem.message for problem in workload.problems] == [True]
