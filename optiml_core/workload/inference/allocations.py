@@ -13,7 +13,12 @@ from optiml_core.workload.expression import Binary, Name, Number
 from optiml_core.workload.inference import calls, constants, definitions, evaluation, frames, variables
 from optiml_core.workload.inference.context import Context, Frame
 from optiml_core.workload.inference.polynomial import divided_exactly, expression_of, polynomial_of
-from optiml_core.workload.inference.program import Event, Fragment, Function, arguments_of, called_name
+from optiml_core.workload.inference.program import Event, Function
+from optiml_core.workload.inference.syntax import (
+    Fragment,
+    arguments_of,
+    called_name,
+)
 from optiml_core.workload.inference.values import (
     Allocation,
     HostValue,

@@ -9,10 +9,9 @@ from collections.abc import Callable
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
 from optiml_core.workload.inference import allocations, definitions, evaluation, frames
 from optiml_core.workload.inference.context import Context, Frame
-from optiml_core.workload.inference.program import (
-    Event,
+from optiml_core.workload.inference.program import Event, Function
+from optiml_core.workload.inference.syntax import (
     Fragment,
-    Function,
     arguments_of,
     called_name,
     expanded,

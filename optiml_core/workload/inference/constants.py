@@ -16,7 +16,12 @@ from optiml_core.workload.expression import Value as Scalar
 from optiml_core.workload.inference import evaluation, variables
 from optiml_core.workload.inference.context import Context, Frame
 from optiml_core.workload.inference.polynomial import added, polynomial_of
-from optiml_core.workload.inference.program import Fragment, expression_fragment, path_of, without_casts
+from optiml_core.workload.inference.syntax import (
+    Fragment,
+    expression_fragment,
+    path_of,
+    without_casts,
+)
 from optiml_core.workload.inference.values import (
     HostValue,
     Listing,

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from attrs import field, frozen
 
-from optiml_core.workload.inference.program import Fragment, Function, Program
+from optiml_core.workload.inference.program import Function, Program
+from optiml_core.workload.inference.syntax import (
+    Fragment,
+)
 from optiml_core.workload.inference.values import Quantity, Root, RootKind, of_root
 
 MOST_STEPS = 20_000

@@ -7,7 +7,10 @@ from tree_sitter import Node
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
 from optiml_core.workload.inference import evaluation
 from optiml_core.workload.inference.context import Context, Frame
-from optiml_core.workload.inference.program import Event, Fragment
+from optiml_core.workload.inference.program import Event
+from optiml_core.workload.inference.syntax import (
+    Fragment,
+)
 from optiml_core.workload.inference.values import Quantity
 
 _SCOPES = {"compound_statement", "for_statement", "for_range_loop", "lambda_expression", "function_definition"}

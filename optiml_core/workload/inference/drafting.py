@@ -13,7 +13,12 @@ from optiml_core.workload.elements import pointee_spelling
 from optiml_core.workload.inference import constants, frames
 from optiml_core.workload.inference.context import Context, Frame
 from optiml_core.workload.inference.evaluation import evaluate
-from optiml_core.workload.inference.program import Function, Program, expression_fragment, path_of, without_casts
+from optiml_core.workload.inference.program import Function, Program
+from optiml_core.workload.inference.syntax import (
+    expression_fragment,
+    path_of,
+    without_casts,
+)
 from optiml_core.workload.inference.values import (
     Extents,
     HostValue,

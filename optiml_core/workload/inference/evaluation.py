@@ -13,7 +13,7 @@ from optiml_core.workload.expression import Name
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
 from optiml_core.workload.inference import allocations, calls, constants, variables
 from optiml_core.workload.inference.context import DEEPEST, MOST_STEPS, Context, Frame
-from optiml_core.workload.inference.program import (
+from optiml_core.workload.inference.syntax import (
     Fragment,
     path_of,
     without_casts,

@@ -11,10 +11,9 @@ from optiml_core.workload.expression import Number
 from optiml_core.workload.inference import frames
 from optiml_core.workload.inference.context import Context
 from optiml_core.workload.inference.evaluation import evaluate
-from optiml_core.workload.inference.program import (
-    Event,
+from optiml_core.workload.inference.program import Event, Function
+from optiml_core.workload.inference.syntax import (
     Fragment,
-    Function,
     arguments_of,
     called_name,
     path_of,

@@ -10,10 +10,9 @@ from optiml_core.workload.elements import pointee_spelling
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
 from optiml_core.workload.inference import definitions
 from optiml_core.workload.inference.context import Bound, Context, Frame
-from optiml_core.workload.inference.program import (
-    Event,
+from optiml_core.workload.inference.program import Event, Function
+from optiml_core.workload.inference.syntax import (
     Fragment,
-    Function,
     arguments_of,
     called_name,
     expression_fragment,

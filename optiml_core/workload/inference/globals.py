@@ -10,7 +10,7 @@ from optiml_core.workload.inference import frames
 from optiml_core.workload.inference.context import Context
 from optiml_core.workload.inference.evaluation import evaluate
 from optiml_core.workload.inference.kernel_facts import KernelFacts
-from optiml_core.workload.inference.program import (
+from optiml_core.workload.inference.syntax import (
     arguments_of,
     expression_fragment,
     path_of,

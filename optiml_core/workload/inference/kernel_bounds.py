@@ -26,11 +26,9 @@ from optiml_core.workload.inference.polynomial import (
     polynomial_of,
     simplified,
 )
-from optiml_core.workload.inference.program import (
-    Event,
+from optiml_core.workload.inference.program import Event, Function, Program
+from optiml_core.workload.inference.syntax import (
     Fragment,
-    Function,
-    Program,
     arguments_of,
     called_name,
     expanded,

@@ -20,13 +20,12 @@ from optiml_core.workload.inference.kernel_bounds import (
     walk,
 )
 from optiml_core.workload.inference.polynomial import Polynomial, added, atom, constant, expression_of, multiplied
-from optiml_core.workload.inference.program import (
+from optiml_core.workload.inference.program import Program, index_function
+from optiml_core.workload.inference.syntax import (
     Fragment,
-    Program,
     arguments_of,
     called_name,
     expression_fragment,
-    index_function,
     path_of,
     without_casts,
 )

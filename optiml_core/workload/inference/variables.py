@@ -11,8 +11,8 @@ from optiml_core.workload.expression import LARGEST, Name
 # The modules of this folder evaluate each other's parts, so they import each other as modules.
 from optiml_core.workload.inference import allocations, constants, definitions, evaluation, frames
 from optiml_core.workload.inference.context import DEEPEST, Bound, Context, Frame
-from optiml_core.workload.inference.program import (
-    Event,
+from optiml_core.workload.inference.program import Event
+from optiml_core.workload.inference.syntax import (
     Fragment,
     called_name,
     expanded,
