@@ -23,6 +23,7 @@ VALUE_FAMILIES: tuple[str, ...] = (
     "large range",  # magnitudes over as many powers of two as sums and products in the type bear
     "cancellation",  # neighbours that almost cancel
     "large mean",  # a mean much larger than the spread: one-pass variances lose their digits
+    "large negative",  # all of them far below zero: a maximum or a shift that starts at zero shows itself
     "duplicates",  # three distinct values: ties
 )
 
@@ -106,6 +107,9 @@ def _floats(values: Array, content: BufferContent, dtype: str, family: str, stre
         low, high = bounds
         middle = low + 0.75 * (high - low)
         return np.clip(middle + (wide - low) * (64 * limits.unit), low, high)
+    if family == "large negative":
+        # Far enough for an exponential of the values themselves to vanish in single precision.
+        return -128 * max(scale, 1.0) + wide
     return 16 * scale + wide
 
 

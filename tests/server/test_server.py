@@ -82,7 +82,9 @@ async def test_profile_fills_lens_hover_and_diagnostics(client: LanguageClient) 
     assert "before the last edit" not in (await lenses(client))[0].command.title  # type: ignore[union-attr]
     change_text(client, client.uri, 3, SOURCE.replace("x < cols &&", "x < cols - 0 &&"))  # type: ignore[attr-defined]
     assert "before the last edit" in (await lenses(client))[0].command.title  # type: ignore[union-attr]
-    assert all("before the last edit" in d.message for d in await diagnostics(client) if d.code == "uncoalesced-access")
+    # A static finding of the new text may stand for the stale one; a gain is claimed of neither as if it were fresh.
+    stale = [d for d in await diagnostics(client) if "est." in d.message]
+    assert all("before the last edit" in d.message for d in stale)
 
 
 @pytest.mark.asyncio
