@@ -128,9 +128,7 @@ class Device(Protocol):
         """``emulator``, ``cuda:0`` or ``recorded``."""
         ...
 
-    def build(
-        self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False
-    ) -> Built | Failure:
+    def build(self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False) -> Built | Failure:
         """Compiles the variant's kernel for this device; results are cached by content.
 
         ``widened`` asks for the shadow: float becomes double, double becomes long double, half and

@@ -130,9 +130,7 @@ class Mixture(nn.Module):
             for index, (token, length) in enumerate(zip(tokens, prompt_lengths, strict=True))
         ]
 
-    def _peers(
-        self, primary: int, rows: list[int], pairs: Sequence[Pair], routing: Routing
-    ) -> list[list[PeerStates]]:
+    def _peers(self, primary: int, rows: list[int], pairs: Sequence[Pair], routing: Routing) -> list[list[PeerStates]]:
         """For every peer active in one of these rows: its states at each border, hidden from the other rows."""
         found = []
         for index, expert in enumerate(self.experts):

@@ -74,7 +74,7 @@ def _row(index: int, node: NodeRecord, depth: int, bold: bool) -> str:
     gain = f"{node.speedup:.2f}x" if node.speedup is not None else node.state
     weight = ' font-weight="700"' if bold else ""
     return (
-        f'<g><title>{escape(node.reason or node.state)}</title>'
+        f"<g><title>{escape(node.reason or node.state)}</title>"
         f'<circle cx="{x}" cy="{y}" r="4.5" fill="{COLOURS.get(node.state, "var(--quiet)")}"/>'
         f'<text x="{x + 11}" y="{y + 4}"{weight}>{escape(name)}'
         f'<tspan class="quiet" dx="8">{escape(gain)}, {node.visits} visits</tspan></text></g>'

@@ -154,9 +154,7 @@ class ModelProposer:
         if proposals:
             self._arrived.put((conversation.node, tuple(proposals)))
 
-    def _proposals(
-        self, conversation: _Conversation, read: ReadAnswer, said: tuple[Message, ...]
-    ) -> list[Proposal]:
+    def _proposals(self, conversation: _Conversation, read: ReadAnswer, said: tuple[Message, ...]) -> list[Proposal]:
         outcome = conversation.node.outcome
         assert outcome is not None
         rationale = "; ".join(part for part in (read.bottleneck, read.idea, read.expected_effect) if part)
@@ -181,9 +179,7 @@ class ModelProposer:
         outcome = node.outcome
         assert outcome is not None
         measurement = outcome.measurement
-        path = [
-            PathStep(_step_text(step), step.outcome.reason if step.outcome else "") for step in tree.path(node)[1:]
-        ]
+        path = [PathStep(_step_text(step), step.outcome.reason if step.outcome else "") for step in tree.path(node)[1:]]
         failed = [
             PathStep(_step_text(child), f"{child.outcome.state}: {child.outcome.reason}")
             for child in node.children
@@ -228,5 +224,3 @@ def _step_text(node: Node) -> str:
         return "original"
     settings = ", ".join(f"{name} = {value}" for name, value in node.proposal.parameters.items())
     return f"{node.proposal.name} ({settings})" if settings else node.proposal.name
-
-

@@ -55,9 +55,7 @@ def rewrite_context(
     for path, data in sorted(other_files.items()):
         other = parse(SourceFile(path, changed.get(path, data)))
         outside += [OutsideLaunch(other, site) for site in other.launch_sites if site.kernel == kernel.name]
-    return RewriteContext(
-        unit, kernel, workload, launch, findings, allow, gpu, tuple(outside), variant.launch_change
-    )
+    return RewriteContext(unit, kernel, workload, launch, findings, allow, gpu, tuple(outside), variant.launch_change)
 
 
 def propose_rewrites(context: RewriteContext, only: tuple[str, ...] = ()) -> tuple[Proposal, ...]:
@@ -75,9 +73,7 @@ def propose_rewrites(context: RewriteContext, only: tuple[str, ...] = ()) -> tup
         prior, message = rewrite_prior(rewrite, context.findings)
         for index, option in enumerate(options):
             rationale = "; ".join(part for part in (message, option.note) if part)
-            proposals.append(
-                Proposal(rewrite.name, dict(option.parameters), rationale, prior * OPTION_DECAY**index)
-            )
+            proposals.append(Proposal(rewrite.name, dict(option.parameters), rationale, prior * OPTION_DECAY**index))
     return tuple(proposals)
 
 

@@ -22,9 +22,7 @@ class ShadowedDevice:
     def name(self) -> str:
         return self._gpu.name
 
-    def build(
-        self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False
-    ) -> Built | Failure:
+    def build(self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False) -> Built | Failure:
         device = self._emulator if widened else self._gpu
         return device.build(variant, template_arguments, widened)
 

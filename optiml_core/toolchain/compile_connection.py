@@ -55,6 +55,7 @@ class CompileConnection:
         self.confined = False
         self.ended = threading.Event()
         self._lock = threading.Lock()
+        self._tidying = threading.Lock()
         self._waiting: dict[int, Future[Answer | Failure]] = {}
         self._number = 0
 
@@ -108,11 +109,13 @@ class CompileConnection:
     def _tidy(self) -> None:
         self.ended.set()
         self._fail_all()
-        with self._lock:
+        # The lock is held until the folder is gone: this process ends when ``close`` returns, and would stop the thread
+        # that serves in the middle of removing it.
+        with self._tidying:
             lock, self._scratch_lock = self._scratch_lock, None
-        if lock is not None:
-            remove_scratch(self.scratch, lock)
-            atexit.unregister(self.close)
+            if lock is not None:
+                remove_scratch(self.scratch, lock)
+                atexit.unregister(self.close)
 
     def _fail_all(self) -> None:
         with self._lock:

@@ -30,7 +30,12 @@ def make_scratch(prefix: str) -> tuple[str, int]:
 
 def remove_scratch(folder: str, descriptor: int) -> None:
     """Removes the folder with all in it and gives up its lock. Once only: descriptors are used again."""
-    shutil.rmtree(folder, ignore_errors=True)
+    # A process that was told to end may still put a file there, which stops the removal of its folder.
+    for pause in (0.0, 0.05, 0.2, 0.5):
+        time.sleep(pause)
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder):
+            break
     os.close(descriptor)
 
 

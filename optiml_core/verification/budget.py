@@ -295,9 +295,7 @@ def _ordered(bits: Array) -> npt.NDArray[np.float64]:
     return np.where(wide & sign, -magnitude, magnitude)
 
 
-def _count(
-    mask: BoolMask, rule: str, first: dict[str, str], reference: MemberReference, values: Array
-) -> int:
+def _count(mask: BoolMask, rule: str, first: dict[str, str], reference: MemberReference, values: Array) -> int:
     found = int(np.count_nonzero(mask))
     if found:
         first[rule] = _describe(reference, values, int(np.argmax(mask)))

@@ -89,9 +89,7 @@ def poisoned(contents: Contents, names: Iterable[str], pattern: int) -> Contents
     chosen = set(names)
     return evolve(
         contents,
-        buffers={
-            name: filled(array, pattern) if name in chosen else array for name, array in contents.buffers.items()
-        },
+        buffers={name: filled(array, pattern) if name in chosen else array for name, array in contents.buffers.items()},
     )
 
 

@@ -262,9 +262,7 @@ class OriginalRuns:
         written = {member.name: ~member.kept for member in shared.members if member.name.partition(".")[0] in names}
         return _same_bits(shared.result, copied, written)
 
-    def _kept(
-        self, point: Point, prepared: Prepared, runs: list[tuple[Contents, RunResult]]
-    ) -> Mapping[str, BoolMask]:
+    def _kept(self, point: Point, prepared: Prepared, runs: list[tuple[Contents, RunResult]]) -> Mapping[str, BoolMask]:
         """By member, which elements no run changed. Outputs are known from two poisons; what is updated in place is
         compared on other contents too, because a value may come out as it went in by chance."""
         roles = self.roles(point)

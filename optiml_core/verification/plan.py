@@ -114,9 +114,7 @@ def scaled_down(workload: Workload, point: Point) -> tuple[Point, ...]:
 
 def _plain_numbers(workload: Workload) -> frozenset[str]:
     """The names whose values are numbers: others follow from them and cannot be overridden apart."""
-    return frozenset(
-        item.name for item in workload.items if isinstance(item, Scalar) and not names_in(item.value)
-    )
+    return frozenset(item.name for item in workload.items if isinstance(item, Scalar) and not names_in(item.value))
 
 
 def more_seeds(points: tuple[Point, ...]) -> tuple[Point, ...]:

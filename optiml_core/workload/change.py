@@ -76,9 +76,7 @@ def _renaming(original: Kernel, candidate: Kernel) -> dict[str, str]:
     return {one.name: other.name for one, other in pairs if one.name != other.name}
 
 
-def _own_names(
-    original: Workload, declaration: Declaration, renamed: Mapping[str, str]
-) -> dict[str, Expression]:
+def _own_names(original: Workload, declaration: Declaration, renamed: Mapping[str, str]) -> dict[str, Expression]:
     """Helper names that only the candidate has: they stand for their value, since nothing else can depend on them."""
     known = {item.name for item in original.items if isinstance(item, Scalar)} | set(renamed)
     known |= {parameter.name for parameter in original.kernel.parameters}
@@ -196,9 +194,7 @@ def _in_the_originals_names(
     }
     shared = [written(item.bytes) for item in inference.items if isinstance(item, SharedMemory)]
     arguments = inference.template_arguments if kernel.template_parameters else None
-    return _Shapes(
-        shapes.get("grid"), shapes.get("block"), shared[-1] if shared else Number(0), arguments
-    )
+    return _Shapes(shapes.get("grid"), shapes.get("block"), shared[-1] if shared else Number(0), arguments)
 
 
 # ------------------------------------------------------------------------------------ result

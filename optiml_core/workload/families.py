@@ -28,9 +28,7 @@ VALUE_FAMILIES: tuple[str, ...] = (
 )
 
 
-def of_family(
-    values: Array, content: BufferContent, dtype: str, family: str, stream: np.random.Generator
-) -> Array:
+def of_family(values: Array, content: BufferContent, dtype: str, family: str, stream: np.random.Generator) -> Array:
     """``values`` as drawn for ``content``, moved into ``family`` (not "declared"); same length and dtype."""
     if content.kind in ("zeros", "constant", "poison") or values.size == 0:
         return values

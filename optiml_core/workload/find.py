@@ -151,9 +151,7 @@ def _elements_of_parameters(
 ) -> dict[str, ElementType]:
     """Element types of parameters that the file's own text hides behind a typedef of a header."""
     template = {one.name for one in kernel.template_parameters}
-    hidden = [
-        one for one in kernel.parameters if one.element is None and pointee_spelling(one.type) not in template
-    ]
+    hidden = [one for one in kernel.parameters if one.element is None and pointee_spelling(one.type) not in template]
     if not hidden:
         return {}
     aliases = file_aliases([unit, *others])

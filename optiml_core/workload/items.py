@@ -177,15 +177,11 @@ def _read_item(reader: Reader, text: str, place: Place, type_parameters: Collect
     else:
         item = _read_buffer(reader, first, place)
     if reader.token.kind != "end":
-        raise LanguageError(
-            f"unexpected {shown(reader.token)}", reader.token.start, "separate items by commas"
-        )
+        raise LanguageError(f"unexpected {shown(reader.token)}", reader.token.start, "separate items by commas")
     return item
 
 
-def _read_assignment(
-    reader: Reader, name: Token, text: str, place: Place, type_parameters: Collection[str]
-) -> Item:
+def _read_assignment(reader: Reader, name: Token, text: str, place: Place, type_parameters: Collection[str]) -> Item:
     if reader.token.kind == "end":
         raise LanguageError("a value is missing after `=`", reader.token.start)
     if name.text in type_parameters:
@@ -260,9 +256,7 @@ def read_content(reader: Reader) -> Content:
     """Reads `normal(0, 1)` and the like from the cursor; raises LanguageError."""
     kind = reader.advance()
     if kind.kind != "name" or kind.text not in CONTENTS:
-        raise LanguageError(
-            f"unknown content {shown(kind)}", kind.start, f"the contents are {', '.join(CONTENTS)}"
-        )
+        raise LanguageError(f"unknown content {shown(kind)}", kind.start, f"the contents are {', '.join(CONTENTS)}")
     parameters: list[Expression] = []
     if reader.take("(") and not reader.take(")"):
         parameters.append(read_expression(reader))

@@ -87,9 +87,7 @@ def _at(place: Place, compute: Callable[[], Value]) -> Value:
     try:
         return compute()
     except LanguageError as error:
-        raise _Stop(
-            Failure("bad-input", error.message, place.file, place.line, error.offset, error.cure)
-        ) from None
+        raise _Stop(Failure("bad-input", error.message, place.file, place.line, error.offset, error.cure)) from None
 
 
 def resolve_launch(
@@ -245,9 +243,7 @@ def _check_limits(grid: tuple[int, int, int], block: tuple[int, int, int], share
         raise _Stop(Failure("bad-input", message))
 
 
-def _template_arguments(
-    workload: Workload, items: tuple[Item, ...], names: Mapping[str, Value]
-) -> tuple[str, ...]:
+def _template_arguments(workload: Workload, items: tuple[Item, ...], names: Mapping[str, Value]) -> tuple[str, ...]:
     types = {item.name: item.spelling for item in items if isinstance(item, TypeArgument)}
     arguments: list[str] = []
     for position, parameter in enumerate(workload.kernel.template_parameters):
@@ -316,9 +312,7 @@ def _unknown(parameter: Parameter, place: Place, line: str) -> _Stop:
     return _Stop(Failure("bad-input", message, place.file, place.line, place.column, cure))
 
 
-def parameter_element(
-    parameter: Parameter, workload: Workload, types: Mapping[str, str]
-) -> ElementType | None:
+def parameter_element(parameter: Parameter, workload: Workload, types: Mapping[str, str]) -> ElementType | None:
     """The element type of a parameter for one instantiation: known from the source, else built in."""
     by_instantiation = element_of_type(parameter.type, types)
     return parameter.element or by_instantiation or workload.elements.get(parameter.name)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from optiml_core.device.emulator import EmulatorDevice, build
+from optiml_core.device.emulator import EmulatorDevice, build, compile_plan
 from optiml_core.device.emulator.build import KernelName
 from optiml_core.device.emulator.build_command import run_compiler
 from optiml_core.device.emulator.build_slice import EmulatorSource
-from optiml_core.device.emulator.build_toolbox import Toolbox
+from optiml_core.device.emulator.build_toolbox import Toolbox, _identity
 from optiml_core.records import Failure, Variant
 
 FORBIDDEN = {
@@ -103,3 +103,34 @@ def wait_for(condition: object, seconds: float = 5.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+OF_THE_MACHINE = {
+    "g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n": "timeout",
+    "g++: internal compiler error: CPU time limit exceeded signal terminated program cc1plus\n": "timeout",
+    "cc1plus: out of memory allocating 65536 bytes after a total of 131072 bytes\n": "out-of-memory",
+    "cc1plus: fatal error: cannot write PCH file: No space left on device\n": "crash",
+    "<command-line>: fatal error: /x/shim.h.gch: couldn't open PCH file: Permission denied\n": "crash",
+    'candidate.cu:3:1: error: "PCH out of memory" is a text of the kernel\n': "compile-error",
+    "elsewhere.h:3:1: error: a secret\n": "compile-error",
+}
+
+
+@pytest.mark.parametrize("errors", OF_THE_MACHINE)
+def test_the_kernel_is_not_blamed_for_the_machine(tmp_path: Path, errors: str) -> None:
+    """A verdict "does not compile" is kept for good; a full disk or a limit passes."""
+    command = ["/bin/sh", "-c", 'printf "%s" "$0" >&2; exit 1', errors]
+    result = run_compiler(command, tmp_path, own_files={"candidate.cu": ""})
+    assert isinstance(result, Failure)
+    assert result.kind == OF_THE_MACHINE[errors]
+    assert "secret" not in result.message
+
+
+def test_two_installations_do_not_share_what_names_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = build_toolbox_identity()
+    monkeypatch.setattr(compile_plan, "SHIM_HEADER", Path("/elsewhere/kernel_shim.h"))
+    assert build_toolbox_identity() != here
+
+
+def build_toolbox_identity() -> str:
+    return _identity("/usr/bin/g++", "12.2.0")

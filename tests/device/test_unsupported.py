@@ -33,7 +33,7 @@ def test_refused_with_its_line(text: str, line: int, words: str) -> None:
     "text",
     [
         "#define ASM asm\n#define CHECK(x) if (!(x)) throw 1\n__global__ void k() {}",
-        "// asm\n/* tex2D(t) */ __global__ void k() { const char* s = \"new asm\"; }",
+        '// asm\n/* tex2D(t) */ __global__ void k() { const char* s = "new asm"; }',
         "struct A { int free; A(const A&) = delete; }; __global__ void k(A* a) { a->free = 1; }",
         "__global__ void k(int* texture, int cub) { texture[0] = cub; }",
     ],

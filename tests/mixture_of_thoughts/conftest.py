@@ -57,9 +57,7 @@ def make_mixture(active: int = 3, gate: float = 0.0, interaction: bool = True) -
         make_expert("qwen2", 3, 400, hidden=32, layers=5),
     ]
     torch.manual_seed(7)
-    settings = MixtureSettings(
-        stacks=3, active=active, heads=4, router_hidden=16, dropout=0.0, interaction=interaction
-    )
+    settings = MixtureSettings(stacks=3, active=active, heads=4, router_hidden=16, dropout=0.0, interaction=interaction)
     mixture = Mixture(experts, HashedWordsEncoder(64), settings)
     with torch.no_grad():
         for layer in mixture.interactions:

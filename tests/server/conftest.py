@@ -102,9 +102,7 @@ COMMAND = [sys.executable, "-m", "optiml_server.main"]
 
 
 @pytest_lsp.fixture(
-    config=ClientServerConfig(
-        server_command=COMMAND, client_factory=make_client, server_env=server_environment()
-    )
+    config=ClientServerConfig(server_command=COMMAND, client_factory=make_client, server_env=server_environment())
 )
 async def client(lsp: LanguageClient, tmp_path: Path) -> AsyncIterator[None]:
     """A client with the transpose example open; nothing is profiled by itself."""

@@ -25,9 +25,7 @@ class ScriptedDevice:
         self.can_widen = can_widen
         self.runs: list[tuple[str, RunOptions]] = []
 
-    def build(
-        self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False
-    ) -> Built | Failure:
+    def build(self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False) -> Built | Failure:
         if widened and not self.can_widen:
             return Failure("unsupported", "no wider build")
         word = variant.data.decode().split("behaviour: ")[1].split(" ")[0]

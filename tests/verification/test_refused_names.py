@@ -49,7 +49,7 @@ def test_refused_in_code(line: str) -> None:
         "#if __CUDA_ARCH__ >= 800\n#endif",
         "#ifdef __CUDACC__\n#endif",
         "#ifndef SECRET\n#endif",
-        "#pragma GCC optimize(\"fast-math\")",
+        '#pragma GCC optimize("fast-math")',
         "#define JOIN(a, b) a##b",
         "#define FAST __expf",
         "#line 7",

@@ -246,9 +246,7 @@ declarations = st.lists(items_drawn, max_size=9, unique_by=item_key).map(tuple)
 
 
 @given(declarations, st.lists(declarations.filter(bool), max_size=3).map(tuple))
-def test_canonical_text_reads_back_to_the_same(
-    items: tuple[Item, ...], launches: tuple[tuple[Item, ...], ...]
-) -> None:
+def test_canonical_text_reads_back_to_the_same(items: tuple[Item, ...], launches: tuple[tuple[Item, ...], ...]) -> None:
     text = text_of(items, ((), *launches))
     kernel = "template <typename Real> __global__ void f(const Real* x, Real* y, int rows, int cols, D d) {}\n"
     unit = unit_of(text + "\n" + kernel)

@@ -86,9 +86,7 @@ class CudaDevice:
 
     # ------------------------------------------------------------------------------------ build
 
-    def build(
-        self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False
-    ) -> Built | Failure:
+    def build(self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False) -> Built | Failure:
         """Compiles for this GPU's own architecture. There is no widened build on a GPU."""
         if widened:
             return Failure("unsupported", "the shadow in a wider type runs on the emulator only")

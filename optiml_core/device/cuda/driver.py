@@ -222,9 +222,7 @@ class Gpu:
             self._context.synchronize()
         except self._driver.Error as error:
             return self._failure(error, "timing the kernel")
-        return TimeAnswer(
-            total / request.repetitions, time.perf_counter() - began, None, (), bool(written)
-        )
+        return TimeAnswer(total / request.repetitions, time.perf_counter() - began, None, (), bool(written))
 
     def _session_buffers(self, request: TimeRequest) -> dict[str, DeviceBuffer]:
         if request.session in self._sessions:
@@ -278,9 +276,7 @@ class Gpu:
         for name in names:
             buffer = buffers[name]
             if buffer.size:
-                self._driver.memcpy_dtod_async(
-                    buffer.address, self._golden[session][name], buffer.size, self._stream
-                )
+                self._driver.memcpy_dtod_async(buffer.address, self._golden[session][name], buffer.size, self._stream)
 
     def _time_one_by_one(
         self,

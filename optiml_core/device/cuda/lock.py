@@ -24,9 +24,7 @@ def lock_path(uuid: str) -> Path:
 
 
 @contextlib.contextmanager
-def gpu_lock(
-    uuid: str, seconds: float = 600.0, waiting: Callable[[], None] = lambda: None
-) -> Iterator[bool]:
+def gpu_lock(uuid: str, seconds: float = 600.0, waiting: Callable[[], None] = lambda: None) -> Iterator[bool]:
     """Holds the GPU's lock; False if somebody else kept it for ``seconds``. Ends with the process, however it ends.
 
     ``waiting`` is called once if the lock is not free within about a second.

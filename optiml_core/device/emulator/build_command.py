@@ -22,6 +22,18 @@ _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}
 _MESSAGE = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)$", re.MULTILINE
 )
+# What the compiler says of itself, of no line: its driver's report of a child that a limit ended, or of the machine.
+_OF_ITSELF = re.compile(
+    r"^(?:g\+\+|cc1plus|as|ld|collect2|<command-line>)[^:\n]*: (?:(?:fatal error|error|internal compiler error): )?"
+    r"(?P<text>.*)$",
+    re.MULTILINE,
+)
+_LIMITS = (
+    ("timeout", re.compile(r"CPU time limit exceeded|Killed signal")),
+    ("out-of-memory", re.compile(r"out of memory|Cannot allocate memory|memory exhausted")),
+    ("crash", re.compile(r"No space left|Resource temporarily unavailable|internal compiler error|PCH|[Pp]recompiled")),
+)
+_NOT_STARTED = 125  # the launcher's own answer
 
 
 @frozen
@@ -67,7 +79,21 @@ def run_compiler(
         return Failure("timeout", f"compiling took more than {seconds:g} s of CPU time")
     if process.returncode == 0:
         return output.decode("utf-8", "replace")
-    return _failure(errors.decode("utf-8", "replace"), own_files)
+    text = errors.decode("utf-8", "replace")
+    if confinement is not None and process.returncode == _NOT_STARTED and not text:
+        return Failure("crash", "the compiler could not be started within its limits")
+    return _of_the_machine(text) or _failure(text, own_files)
+
+
+def _of_the_machine(errors: str) -> Failure | None:
+    """A compiler that a limit or the machine stopped says nothing of the kernel, which must not be blamed for it."""
+    if _MESSAGE.search(errors):
+        return None
+    for match in _OF_ITSELF.finditer(errors):
+        for kind, words in _LIMITS:
+            if words.search(match[0]):
+                return Failure(kind, f"the compiler was stopped: {match['text']}")
+    return None
 
 
 def _failure(errors: str, own_files: Mapping[str, str] | None) -> Failure:

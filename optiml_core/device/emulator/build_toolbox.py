@@ -92,6 +92,9 @@ def _identity(compiler: str, version: str) -> str:
                 compile_plan.LINK_FLAGS,
                 candidate_flags(),
                 _EXPORTS,
+                # The precompiled header names its source: two installations of the same text must not overwrite each
+                # other's, since a compiler that starts meanwhile may read only the file it found.
+                str(compile_plan.SHIM_HEADER),
             )
         ).encode()
     )

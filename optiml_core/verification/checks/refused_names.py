@@ -49,7 +49,9 @@ _FAMILIES: tuple[RefusedNames, ...] = (
     ),
     RefusedNames(
         "bfloat16, which the original does not use",
-        re.compile(r"__nv_bfloat162?(?:_raw)?|__bf16|__(?:float|double)2bfloat16\w*|__floats2bfloat162_rn|make_bfloat162"),
+        re.compile(
+            r"__nv_bfloat162?(?:_raw)?|__bf16|__(?:float|double)2bfloat16\w*|__floats2bfloat162_rn|make_bfloat162"
+        ),
         "narrower",
         once_known=True,
     ),
@@ -69,9 +71,7 @@ _FAMILIES: tuple[RefusedNames, ...] = (
     RefusedNames("TF32 arithmetic", re.compile(r"tf32|__float_to_tf32|\w*_tf32\w*"), "tf32"),
     RefusedNames(
         "an approximate intrinsic that the original does not use",
-        re.compile(
-            r"__(?:exp|exp10|log|log2|log10|sin|cos|tan|tanh|pow|sincos)f|__fdividef|__[a-z0-9]+_approx\w*"
-        ),
+        re.compile(r"__(?:exp|exp10|log|log2|log10|sin|cos|tan|tanh|pow|sincos)f|__fdividef|__[a-z0-9]+_approx\w*"),
         "fast-math",
     ),
     RefusedNames(
@@ -152,9 +152,7 @@ def _refused_name(before: Tokens, after: Tokens, allow: frozenset[str]) -> str |
         for family in _FAMILIES:
             if family in permitted or family.reason in known_reasons:
                 continue
-            if family.header is not None and (
-                family.header.search(headers) is None or _is_variable(word, after.code)
-            ):
+            if family.header is not None and (family.header.search(headers) is None or _is_variable(word, after.code)):
                 continue
             if family.pattern.fullmatch(word):
                 cure = f" (opt in with --allow {family.allow})" if family.allow else ""

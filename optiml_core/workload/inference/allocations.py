@@ -48,10 +48,7 @@ VECTOR = re.compile(
 )
 
 
-
-def allocated_by_new(
-    context: Context, fragment: Fragment, frame: Frame | None, position: int
-) -> HostValue:
+def allocated_by_new(context: Context, fragment: Fragment, frame: Frame | None, position: int) -> HostValue:
     """`new T[n]`."""
     kind, declarator = fragment.child("type"), fragment.child("declarator")
     length = declarator.child("length") if declarator else None
@@ -162,9 +159,7 @@ def _through_parameter(
     return value
 
 
-def declared_value(
-    context: Context, event: Event, frame: Frame | None, line: int
-) -> HostValue:
+def declared_value(context: Context, event: Event, frame: Frame | None, line: int) -> HostValue:
     """A declaration without a value: an array, or a `dim3` of ones."""
     if event.is_array and event.value is not None:
         size = event.value.child("size")
@@ -202,9 +197,7 @@ def constructed_value(context: Context, event: Event, frame: Frame | None) -> Ho
     return Unknown(f"`{event.path}` is an object that is not followed", line)
 
 
-def allocation_length(
-    context: Context, pointer: Pointer, size: int, type_names: frozenset[str]
-) -> Quantity | Unknown:
+def allocation_length(context: Context, pointer: Pointer, size: int, type_names: frozenset[str]) -> Quantity | Unknown:
     """Elements of ``size`` bytes behind a pointer. ``type_names``: the element type's names, whose `sizeof` cancels."""
     allocation = pointer.allocation
     if allocation.count is not None:

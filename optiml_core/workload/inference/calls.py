@@ -60,9 +60,7 @@ _TYPE_NAMES = {
 }  # fmt: skip
 
 
-def called_value(
-    context: Context, call: Fragment, frame: Frame | None, position: int
-) -> HostValue:
+def called_value(context: Context, call: Fragment, frame: Frame | None, position: int) -> HostValue:
     """The value of a call."""
     name, arguments = called_name(call), arguments_of(call)
     line = call.node.start_point[0] + 1
@@ -218,9 +216,7 @@ def _pointer_inside(
     return evaluation.evaluate(context, inner, frame, position)
 
 
-def _length(
-    context: Context, function: Fragment, frame: Frame | None, position: int
-) -> HostValue:
+def _length(context: Context, function: Fragment, frame: Frame | None, position: int) -> HostValue:
     owner = function.child("argument")
     held = evaluation.evaluate(context, owner, frame, position) if owner else Unknown("a broken call")
     if isinstance(held, Listing):
@@ -228,5 +224,3 @@ def _length(
     if isinstance(held, Pointer) and held.allocation.count is not None:
         return held.allocation.count
     return held if isinstance(held, Unknown) else Unknown("a length that is not known")
-
-

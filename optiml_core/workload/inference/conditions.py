@@ -99,9 +99,7 @@ def _follow(
             _include(text, units, dropped, calculate, depth)
 
 
-def _include(
-    text: str, units: Sequence[TranslationUnit], dropped: Dropped, calculate: Calculate, depth: int
-) -> None:
+def _include(text: str, units: Sequence[TranslationUnit], dropped: Dropped, calculate: Calculate, depth: int) -> None:
     match = re.search(r'"([^"]+)"', text)
     if match is None:
         return

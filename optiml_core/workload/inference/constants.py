@@ -84,9 +84,7 @@ def device_property(context: Context, member: str, frame: Frame | None, position
     return context.root(f"device.{member}", member, value, "guess", line, note, unit.source.path)
 
 
-def size_of(
-    context: Context, fragment: Fragment, frame: Frame | None, position: int
-) -> HostValue:
+def size_of(context: Context, fragment: Fragment, frame: Frame | None, position: int) -> HostValue:
     """`sizeof(type)` or `sizeof expression`. A type whose size is not known is a name, `sizeof type`."""
     kind, value = fragment.child("type"), fragment.child("value")
     if kind is not None:
@@ -106,9 +104,7 @@ def size_of(
     return _size_of_variable(context, target, frame, position)
 
 
-def _size_of_variable(
-    context: Context, target: Fragment, frame: Frame | None, position: int
-) -> HostValue:
+def _size_of_variable(context: Context, target: Fragment, frame: Frame | None, position: int) -> HostValue:
     path = path_of(target) or target.text.strip()
     dereferenced = path.endswith("[]") or target.node.type == "pointer_expression"
     base = path.replace("[]", "")
@@ -137,9 +133,7 @@ def _size_of_variable(
     return Unknown(f"the size of `{target.text[:40]}` is not known")
 
 
-def size_of_type(
-    context: Context, spelling: str, frame: Frame | None, depth: int = 0
-) -> HostValue:
+def size_of_type(context: Context, spelling: str, frame: Frame | None, depth: int = 0) -> HostValue:
     """Bytes of a type, by its name; through the file's typedefs, type macros and template arguments."""
     if "*" in spelling:
         return number(8)
@@ -162,9 +156,7 @@ def size_of_type(
     return context.root(f"sizeof {plain}", f"sizeof_{plain}", 4, "guess", None, f"the size of `{plain}` is not known")
 
 
-def _size_of_struct(
-    context: Context, name: str, frame: Frame | None, depth: int
-) -> int | None:
+def _size_of_struct(context: Context, name: str, frame: Frame | None, depth: int) -> int | None:
     """The size of a plain struct of plain members, by the layout rules of the Itanium C++ ABI."""
     members = context.structs.get(name)
     if members is None:

@@ -92,9 +92,7 @@ def is_reached(context: Context, event: Event, frame: Frame, position: int) -> b
     return certain
 
 
-def _passes(
-    context: Context, parent: Node, child: Node, event: Event, frame: Frame, position: int
-) -> bool | None:
+def _passes(context: Context, parent: Node, child: Node, event: Event, frame: Frame, position: int) -> bool | None:
     """Whether control goes from ``parent`` into its ``child``."""
     around = parent.start_byte <= position < parent.end_byte
     if parent.type == "if_statement":

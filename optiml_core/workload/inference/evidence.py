@@ -60,9 +60,7 @@ def evidence_of(context: Context, pointer: Pointer, is_float: bool) -> Evidence:
     return Evidence(cleared)
 
 
-def _content_of_array(
-    context: Context, function: Function, path: str, is_float: bool, depth: int
-) -> Content | None:
+def _content_of_array(context: Context, function: Function, path: str, is_float: bool, depth: int) -> Content | None:
     """What a function, or one that it hands the array to, writes into its elements."""
     if depth > 3:
         return None

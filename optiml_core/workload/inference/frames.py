@@ -34,9 +34,7 @@ def arguments_bound(
     }
 
 
-def frame_of_call(
-    context: Context, function: Function, call: Fragment, frame: Frame | None, position: int
-) -> Frame:
+def frame_of_call(context: Context, function: Function, call: Fragment, frame: Frame | None, position: int) -> Frame:
     """The frame of one call of a function of the file."""
     arguments = arguments_bound(function, arguments_of(call), frame, position)
     written = call.child("function")

@@ -20,9 +20,7 @@ from optiml_core.workload.inference.values import Quantity
 from optiml_core.workload.items import Buffer, Content, Item
 
 
-def global_buffers(
-    context: Context, unit: TranslationUnit, facts: KernelFacts
-) -> tuple[list[Item], tuple[str, ...]]:
+def global_buffers(context: Context, unit: TranslationUnit, facts: KernelFacts) -> tuple[list[Item], tuple[str, ...]]:
     """Buffers for the variables in constant or device memory that the kernel names and the file does not set."""
     items: list[Item] = []
     for variable in unit.globals:

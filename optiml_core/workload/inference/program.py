@@ -212,9 +212,7 @@ def index_function(program: Program, unit: TranslationUnit, node: Node) -> Funct
         return None
     listed = declarator.child("parameters")
     parameters = tuple(_parameters(listed)) if listed else ()
-    function = Function(
-        plain_name(name.text), unit, node, parameters, _template_parameters(whole)
-    )
+    function = Function(plain_name(name.text), unit, node, parameters, _template_parameters(whole))
     _index_body(program, function, Fragment(body, unit.plain))
     for events in function.events.values():
         events.sort(key=lambda event: event.start)

@@ -95,9 +95,7 @@ def without_casts(fragment: Fragment) -> Fragment:
             inner = next(iter(fragment.named()), None)
         elif node.type == "cast_expression":
             inner = fragment.child("value")
-        elif node.type == "call_expression" and re.match(
-            r"(static|reinterpret|const)_cast\b", fragment.text
-        ):
+        elif node.type == "call_expression" and re.match(r"(static|reinterpret|const)_cast\b", fragment.text):
             inner = next(iter(arguments_of(fragment)), None)
         if inner is None:
             return fragment

@@ -154,9 +154,7 @@ def _local(context: Context, path: str, frame: Frame, position: int) -> HostValu
         return None
     value = value_of_event(context, path, event, frame)
     if isinstance(value, Extents):
-        axes = [
-            _member(context, f"{path}.{axis}", event, frame, position) or getattr(value, axis) for axis in "xyz"
-        ]
+        axes = [_member(context, f"{path}.{axis}", event, frame, position) or getattr(value, axis) for axis in "xyz"]
         return extents_of([one for one in axes if isinstance(one, Quantity)])
     return value
 
