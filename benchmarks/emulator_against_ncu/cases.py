@@ -76,7 +76,7 @@ def smaller(text: str, sizes: Mapping[str, str]) -> str:
             for name, value in sizes.items():
                 line = re.sub(rf"\b{name} = (?:max\([^=]*\)|\d+)(?=,|$)", f"{name} = {value}", line)
             # The gather's indices are named by number.
-            lines[number] = re.sub(r"permutation\(\d+\)", lambda found: f"permutation({sizes.get('n', found[0][12:-1])})", line)
+            lines[number] = re.sub(r"permutation\(\d+\)", f"permutation({sizes['n']})", line) if "n" in sizes else line
     return "\n".join(lines)
 
 
