@@ -27,13 +27,12 @@ from optiml_core.verification.plan import (
 )
 from optiml_core.verification.references import Dropped, Observation, Point, Reference
 from optiml_core.verification.trial import Problem, Trial, point_runs
+from optiml_core.workload import NAN_FAMILIES
 
 # Schedules of the determinism stage, besides those of the quick shapes.
 MORE_SCHEDULES = (3, 4, 5, 6)
 # Where one run makes more accesses than this (some 0.1 s with all checkers), families and seeds take the other shape.
 MANY_ACCESSES = 2_000_000
-# In this family NaN is what is looked for; in any other one an output of nothing but NaN shows nothing.
-NAN_FAMILY = "infinities and NaN"
 QUICK_RUNS = ((0, 0), (1, 0), (0, 1))
 
 
@@ -206,7 +205,7 @@ def run_families(on: OnTrial) -> Covered | Problem:
         if reference is None:
             on.not_checked.append(f"family {point.family}: {on.oracle.dropped[point].reason}")
             continue
-        if _all_nan(reference) and point.family != NAN_FAMILY:
+        if _all_nan(reference) and point.family not in NAN_FAMILIES:
             on.not_checked.append(f"family {point.family}: the original's outputs are all NaN")
             continue
         weak = on.oracle.is_weak(reference)

@@ -27,6 +27,7 @@ from optiml_core.verification.checks import (
 )
 from optiml_core.verification.original_runs import OriginalRuns
 from optiml_core.verification.references import Observation, Point, Reference
+from optiml_core.workload import NAN_FAMILIES
 
 # Failures that say nothing of the candidate: a verdict cannot be reached.
 _NOT_THE_CANDIDATES_FAULT = frozenset({"unsupported", "sandbox-missing", "cancelled", "missing-tool"})
@@ -110,7 +111,7 @@ class Trial:
         if isinstance(result, Failure):
             open_question = result.kind in _NOT_THE_CANDIDATES_FAULT
             return Problem("runs", f"at {label}: {result.message}", None if open_question else False)
-        ignore_nan = "nan" in self.allow and reference.point.family == "infinities and NaN"
+        ignore_nan = "nan" in self.allow and reference.point.family in NAN_FAMILIES
         comparisons = reference.compare(result.buffers, pattern, ignore_nan)
         roles = dict(reference.roles)
         found = {

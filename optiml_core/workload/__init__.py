@@ -4,13 +4,14 @@ from optiml_core.workload.change import launch_change_of
 from optiml_core.workload.contents import make_contents, narrowed
 from optiml_core.workload.declaration import Declaration, parse_declaration
 from optiml_core.workload.declaring import declare_edit
-from optiml_core.workload.families import VALUE_FAMILIES
+from optiml_core.workload.families import NAN_FAMILIES, VALUE_FAMILIES
 from optiml_core.workload.find import find_workload
 from optiml_core.workload.launches import resolve_launch
 from optiml_core.workload.record import Workload, with_instantiation
 from optiml_core.workload.variation import size_variations
 
 __all__ = [
+    "NAN_FAMILIES",
     "VALUE_FAMILIES",
     "Declaration",
     "Workload",

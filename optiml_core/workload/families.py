@@ -20,12 +20,18 @@ VALUE_FAMILIES: tuple[str, ...] = (
     "declared",
     "special values",  # 0, -0, the least denormal and normal numbers, 1, -1 among ordinary ones
     "infinities and NaN",  # few and far apart, so that ordinary values remain to be compared
+    "many NaN",  # every other value: a maximum that forgets what came before a NaN shows itself
     "large range",  # magnitudes over as many powers of two as sums and products in the type bear
     "cancellation",  # neighbours that almost cancel
     "large mean",  # a mean much larger than the spread: one-pass variances lose their digits
     "large negative",  # all of them far below zero: a maximum or a shift that starts at zero shows itself
+    "huge negative",  # near the end of the range: a maximum that starts at -1e30 shows itself
+    "negative infinities",  # nothing else: a maximum that starts at any finite number shows itself
     "duplicates",  # three distinct values: ties
 )
+
+# Their values may lie outside a range only where the declaration promises none; NaN may stand in any.
+NAN_FAMILIES: tuple[str, ...] = ("infinities and NaN", "many NaN")
 
 
 def of_family(values: Array, content: BufferContent, dtype: str, family: str, stream: np.random.Generator) -> Array:
@@ -84,6 +90,8 @@ def _floats(values: Array, content: BufferContent, dtype: str, family: str, stre
         # In turn, NaN first: a buffer of three elements or more holds each of them.
         moved[places] = np.resize(np.array([np.nan, np.inf, -np.inf]), places.size)
         return moved
+    if family == "many NaN":
+        return np.where(stream.random(count) < 0.5, np.nan, wide)
     if family == "duplicates":
         return stream.choice(stream.choice(wide, 3), count)
     bounds = _bounds(content)
@@ -108,6 +116,11 @@ def _floats(values: Array, content: BufferContent, dtype: str, family: str, stre
     if family == "large negative":
         # Far enough for an exponential of the values themselves to vanish in single precision.
         return -128 * max(scale, 1.0) + wide
+    if family == "huge negative":
+        # Sums of a few thousand such numbers (a few dozen in half precision) stay finite, whatever their order.
+        return -limits.huge * (1 + stream.random(count)) / 2
+    if family == "negative infinities":
+        return np.full(count, -np.inf)
     return 16 * scale + wide
 
 
@@ -117,14 +130,17 @@ class _Limits:
     normal: float
     unit: float
     powers: float
+    huge: float
 
 
 def _limits(dtype: str) -> _Limits:
     """The least positive numbers, the unit in the last place of 1, and how many powers of two up and down the
-    large range spans: a sixth of the type's exponents, so that products of two and long sums stay finite."""
+    large range spans: a sixth of the type's exponents, so that products of two and long sums stay finite; and a number
+    near the end of the range."""
     facts = float_facts(dtype)
     powers = float(np.log2(float(facts.max))) / 6
-    return _Limits(float(facts.smallest_subnormal), float(facts.smallest_normal), float(facts.eps), powers)
+    huge = float(facts.max) / (4096 if float(facts.max) > 1e30 else 64)
+    return _Limits(float(facts.smallest_subnormal), float(facts.smallest_normal), float(facts.eps), powers, huge)
 
 
 def _bounds(content: BufferContent) -> tuple[float, float] | None:

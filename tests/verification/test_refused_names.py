@@ -25,6 +25,8 @@ def after(line: str, directive: str = "") -> str:
         "x[0] = __fdividef(x[1], 3.f);",
         "x[0] = __sinf(x[1]);",
         "x[0] = __fmul_rz(x[1], x[2]);",
+        "x[0] = __int2float_rz(3);",
+        "atomicAdd_block(x, 1.f);",
         'asm volatile("nop;");',
         'as\\\nm("nop;");',
         "cudaStreamCreate(0);",
@@ -39,6 +41,24 @@ def after(line: str, directive: str = "") -> str:
 )
 def test_refused_in_code(line: str) -> None:
     assert problem(ORIGINAL, after(line), (), ()) is not None
+
+
+HALF = "#include <cuda_fp16.h>\n__global__ void f(__half* x) {{ x[0] = {} }}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "changed", "refused"),
+    [
+        ("__float2half(2.f * __half2float(x[1]));", "__hmul(__float2half(2.f), x[1]);", True),
+        ("__float2half(2.f * __half2float(x[1]));", "__float2half_rz(2.f * __half2float(x[1]));", True),
+        ("__float2half(2.f * __half2float(x[1]));", "__float2half_rn(2.f * __half2float(x[1]));", False),
+        ("__hadd(x[1], x[2]);", "__hadd(x[2], x[1]);", False),
+        ("__hadd(x[1], __hmul(x[2], x[3]));", "__hfma(x[2], x[3], x[1]);", False),
+        ("x[1] + x[2];", "__hadd(x[1], x[2]);", False),
+    ],
+)
+def test_half_that_is_only_stored_stays_so(before: str, changed: str, refused: bool) -> None:
+    assert (problem(HALF.format(before), HALF.format(changed), (), ()) is not None) == refused
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,14 @@ _FAMILIES: tuple[RefusedNames, ...] = (
     ),
     RefusedNames(
         "arithmetic rounded towards another direction",
-        re.compile(r"__[fd](?:add|sub|mul|ma|div|rcp|sqrt)_r[zud]"),
+        re.compile(
+            r"__[fd](?:add|sub|mul|ma|div|rcp|sqrt)_r[zud]"
+            r"|__(?:float|double|u?int|u?short|u?ll)2(?:half|bfloat16|float)2?_r[zud]"
+        ),
+    ),
+    RefusedNames(
+        "an atomic that other blocks may not see: one order of blocks at a time cannot show it",
+        re.compile(r"atomic[A-Z]\w*_block|thread_scope_(?:block|thread)"),
     ),
     RefusedNames("inline assembly", re.compile(r"asm|__asm|__asm__")),
     RefusedNames("a stream, event or graph", re.compile(r"cuda(?:Stream|Event|Graph)\w*|cu(?:Stream|Event|Graph)\w*")),
@@ -131,6 +138,7 @@ def problem(
         _refused_name(before, after, allow)
         or _refused_directive(before, after)
         or _dropped_width(before, after, allow)
+        or _half_arithmetic(before, after, allow)
         or _refused_flag(original_flags, candidate_flags, allow)
     )
 
@@ -210,6 +218,21 @@ def _dropped_width(before: Tokens, after: Tokens, allow: frozenset[str]) -> str 
     if doubles[1] < doubles[0] and floats[1] > floats[0]:
         return "a `double` of the original became a `float` (opt in with --allow narrower)"
     return None
+
+
+_HALF_ARITHMETIC = re.compile(r"__h(?:add|sub|mul|div|fma)2?(?:_\w+)?")
+_HALF_TO_FLOAT = re.compile(r"__half2float|__half22float2|__(?:low|high)2float|__bfloat16(?:2|22)float2?")
+
+
+def _half_arithmetic(before: Tokens, after: Tokens, allow: frozenset[str]) -> str | None:
+    """An original that only stores in half precision, and converts to float to compute, keeps computing in float."""
+    if "narrower" in allow or any(_HALF_ARITHMETIC.fullmatch(word) for word in before.names):
+        return None
+    if not any(_HALF_TO_FLOAT.fullmatch(word) for word in before.names):
+        return None
+    found = next((word for word in _words(after) if _HALF_ARITHMETIC.fullmatch(word)), None)
+    cure = "(opt in with --allow narrower)"
+    return None if found is None else f"`{found}`: the original converts to float before it computes {cure}"
 
 
 def _mentions(tokens: Tokens, words: frozenset[str]) -> bool:
