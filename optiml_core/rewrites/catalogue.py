@@ -16,6 +16,7 @@ from optiml_core.rewrites import (
     shared_tile_transpose,
     shuffle_reduction,
     swap_thread_roles,
+    tune_constant,
     unroll_loop,
     vectorize_access,
 )
@@ -34,6 +35,7 @@ CATALOGUE: tuple[Rewrite, ...] = (
     float_literals.REWRITE,
     pad_shared.REWRITE,
     coarsen_grid_stride.REWRITE,
+    tune_constant.REWRITE,
     launch_shape.REWRITE,
     restrict_readonly.REWRITE,
     unroll_loop.REWRITE,
