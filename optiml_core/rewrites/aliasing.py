@@ -55,6 +55,29 @@ def no_alias(context: RewriteContext, written: str, others: Iterable[str]) -> No
     return Refusal(f"`{written}` may overlap {names}: {unproved} (allow `no-alias`)")
 
 
+def same_or_apart(context: RewriteContext, written: str, same_place: Iterable[str], elsewhere: Iterable[str]) -> (
+    tuple[str, ...] | Refusal
+):
+    """Notes for not_checked where loads may pass stores to ``written`` of other rounds, or a Refusal.
+
+    ``same_place``: arrays that are read at the index at which ``written`` is stored to. They may be the very same
+    buffer, which verification runs; only a partial overlap would matter. ``elsewhere``: arrays read at other indexes.
+    """
+    proof = no_alias(context, written, elsewhere)
+    if isinstance(proof, Refusal):
+        return proof
+    notes = [proof.note] if proof.note else []
+    same = sorted(set(same_place) - {written} - set(elsewhere))
+    if same and _overlap_is_possible(context, written, same):
+        notes.append(f"buffers that overlap without being the same ({', '.join(sorted({written, *same}))})")
+    return tuple(notes)
+
+
+def _overlap_is_possible(context: RewriteContext, written: str, others: list[str]) -> bool:
+    proof = no_alias(context, written, others)
+    return isinstance(proof, Refusal) or bool(proof.note)
+
+
 def _apart_by_declaration(first: Parameter, second: Parameter) -> bool:
     if first.is_restrict or second.is_restrict:
         return True

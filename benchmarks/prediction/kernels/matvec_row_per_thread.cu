@@ -1,4 +1,4 @@
-// optiml: rows = 8192, columns = 8192, a[rows * columns]: uniform(0, 1), x[columns]: uniform(0, 1), y[rows], block = 256, grid = rows / 256
+// optiml: rows = 8192, columns = 8192, a[rows * columns]: uniform(0, 1), x[columns]: uniform(0, 1), y[rows], block = 256, grid = ceil_div(rows, 256)
 __global__ void matvec_row_per_thread(float* y, const float* a, const float* x, int rows, int columns) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row < rows) {

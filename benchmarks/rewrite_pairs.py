@@ -1,0 +1,245 @@
+"""Naive kernels, our chains of rewrites and the hand-written experts: predicted anywhere, measured on a GPU.
+
+    python benchmarks/rewrite_pairs.py [--device emulator|cuda:0] [--gpu H200] [--only NAME,...] [--seconds 4] [--json OUT]
+
+The rewrites are applied by name, so nothing but the naive kernels of benchmarks/prediction/kernels is needed. On a GPU a
+variant is timed in pairs with the original (a 95 % interval); the expert, another kernel, in a loop of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from attrs import asdict, frozen
+
+from optiml_core.device.cuda import CudaDevice
+from optiml_core.device.emulator import EmulatorDevice
+from optiml_core.device.protocol import Contents
+from optiml_core.measurement import PairPlan, measure_pairs
+from optiml_core.measurement.statistics import StoppingRule
+from optiml_core.profiling import Profiler
+from optiml_core.records import Failure, LaunchChange, Variant
+from optiml_core.rewrites import Refusal, RewriteContext, rewrite_named
+from optiml_core.source import SourceFile, apply_edits, parse
+from optiml_core.toolchain import CompilePool, discover, gpu_facts
+from optiml_core.workload import Workload, find_workload, make_contents, resolve_launch
+
+FOLDER = Path(__file__).parent / "prediction" / "kernels"
+ALLOW = frozenset({"launch", "no-alias"})
+
+ONE_PASS = "recompute-element+online-softmax+load-ahead"
+# Naive kernel -> the expert's kernels (run one after another), and chains; NAME:N is the rewrite's option number N.
+PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "softmax_row_per_thread": (
+        ("softmax_block_per_row",),
+        (
+            "parallel-row:0", "parallel-row:1", "parallel-row:2", "parallel-row:5", "parallel-row:5+load-ahead",
+            "parallel-row:5+recompute-element", f"parallel-row:5+{ONE_PASS}", f"parallel-row:5+{ONE_PASS}:1",
+            f"parallel-row:4+{ONE_PASS}:1", f"parallel-row:2+{ONE_PASS}:1", f"parallel-row:0+{ONE_PASS}:1",
+        ),
+    ),
+    "layernorm_row_per_thread": (
+        ("layernorm_warp_per_row",),
+        ("parallel-row:0", "parallel-row:0+restrict-readonly", "parallel-row:0+vectorize-access",
+         "parallel-row:0+load-ahead:1", "parallel-row:0+load-ahead"),
+    ),
+    "column_sums_block_per_column": (
+        ("column_sums_split_rows", "column_sums_second_pass"),
+        ("parallel-column:0", "parallel-column:1", "parallel-column:2", "parallel-column:0+load-ahead:1"),
+    ),
+    "attention_values_column_per_thread": (
+        ("attention_values_block_per_column",),
+        ("parallel-column:0", "parallel-column:0+load-ahead", "parallel-column:0+load-ahead:1"),
+    ),
+    "attention_scores_key_per_thread": (
+        ("attention_scores_warp_per_key",),
+        ("parallel-row:0", "parallel-row:0+load-ahead:1", "parallel-row:0+vectorize-access"),
+    ),
+    "matvec_row_per_thread": (
+        ("matvec_warp_per_row_vector",),
+        ("parallel-row:0", "parallel-row:0+load-ahead:1", "parallel-row:0+vectorize-access"),
+    ),
+    "sgemm_row_by_x": (("sgemm_warp_tiles",), ("register-tile-matmul:0", "register-tile-matmul:1")),
+    "polygon_point_per_thread": (("polygon_points_per_thread",), ("coarsen-grid-stride:0", "coarsen-grid-stride:1")),
+    "histogram_global": (("histogram_shared",), ("privatize-atomics:0", "privatize-atomics:1", "privatize-atomics:1+load-ahead")),
+    "histogram256_global": (
+        ("histogram256_shared",), ("privatize-atomics:0", "coarsen-grid-stride:0+privatize-atomics:0+load-ahead"),
+    ),
+    "gelu_scalar": (("gelu_vector",), ("vectorize-access", "coarsen-grid-stride", "coarsen-grid-stride+load-ahead")),
+    "transpose_naive": (("transpose_padded",), ("shared-tile-transpose",)),
+    "convolution_naive": (("convolution_tiled",), ("restrict-readonly",)),
+    "reduce_divergent": (("reduce_shuffle",), ("shuffle-reduction",)),
+}  # fmt: skip
+
+
+@frozen
+class Row:
+    """One variant: what it is, its time in seconds, the gain over the naive kernel with its bounds, or what went wrong."""
+
+    naive: str
+    variant: str
+    notes: tuple[str, ...]
+    seconds: float | None
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    problem: str = ""
+
+
+@frozen
+class Chained:
+    variant: Variant
+    notes: tuple[str, ...]
+
+
+def chained(name: str, chain: str) -> Chained | str:
+    """The naive kernel after a chain of rewrites, or why a step does not apply."""
+    source = SourceFile(f"{name}.cu", (FOLDER / f"{name}.cu").read_bytes())
+    change, notes = LaunchChange(), []
+    for step in chain.split("+"):
+        rewrite_name, _, number = step.partition(":")
+        rewrite = rewrite_named(rewrite_name)
+        unit = parse(source)
+        if rewrite is None:
+            return f"there is no rewrite {rewrite_name}"
+        context = RewriteContext(unit, unit.kernels[-1], allow=ALLOW, other_launch_sites=(), launch_change=change)
+        options = rewrite.options(context)
+        if isinstance(options, Refusal):
+            return f"{rewrite_name}: {options.reason}"
+        if int(number or 0) >= len(options):
+            return f"{rewrite_name} has {len(options)} options"
+        made = rewrite.apply(context, options[int(number or 0)])
+        data = made if isinstance(made, Refusal) else apply_edits(source.data, made.edits)
+        if isinstance(made, Refusal) or isinstance(data, Failure | Refusal):
+            return f"{rewrite_name}: {data}"
+        source, change = SourceFile(source.path, data), made.launch_change
+        notes.append(options[int(number or 0)].note)
+    return Chained(Variant(source.path, source.data, parse(source).kernels[-1].qualified, launch_change=change), tuple(notes))
+
+
+def original_of(name: str) -> tuple[Variant, Workload]:
+    source = SourceFile(f"{name}.cu", (FOLDER / f"{name}.cu").read_bytes())
+    unit = parse(source)
+    return Variant(source.path, source.data, unit.kernels[-1].qualified), find_workload(unit, unit.kernels[-1])
+
+
+def timed_alone(device: CudaDevice, name: str, repetitions: int = 20) -> float | str:
+    """Median seconds of five loops of launches of a kernel on its own workload."""
+    variant, workload = original_of(name)
+    launch = resolve_launch(workload)
+    if isinstance(launch, Failure):
+        return launch.message
+    made = make_contents(launch, 0)
+    built = device.build(variant, launch.template_arguments)
+    if isinstance(made, Failure) or isinstance(built, Failure):
+        return str(made if isinstance(made, Failure) else built)
+    found = []
+    for _ in range(5):
+        seconds = device.time_launches(built, launch, Contents(made), repetitions, False)
+        if isinstance(seconds, Failure):
+            return seconds.message
+        found.append(seconds)
+    return sorted(found)[2]
+
+
+def measured(name: str, chains: tuple[str, ...], experts: tuple[str, ...], device: CudaDevice, target: str, seconds: float) -> list[Row]:
+    plan = PairPlan(rule=StoppingRule(half_width=0.02, least=6, most=24, step=6), seconds=seconds)
+    original, workload = original_of(name)
+    rows = []
+    for chain in chains:
+        made = chained(name, chain)
+        if isinstance(made, str):
+            rows.append(Row(name, chain, (), None, problem=made))
+            continue
+        result = measure_pairs(original, made.variant, workload, device, target, plan=plan)
+        if isinstance(result, Failure):
+            rows.append(Row(name, chain, made.notes, None, problem=result.message))
+            continue
+        if not rows:
+            rows.append(Row(name, "original", (), result.original_time, 1.0))
+        rows.append(Row(name, chain, made.notes, result.time, result.speedup, result.low, result.high))
+    return rows + [expert_row(name, experts, [timed_alone(device, one) for one in experts], rows)]
+
+
+def expert_row(name: str, experts: tuple[str, ...], times: list[float | str], rows: list[Row]) -> Row:
+    label = "expert: " + ", ".join(experts)
+    numbers = [one for one in times if isinstance(one, float)]
+    if len(numbers) != len(times):
+        return Row(name, label, (), None, problem=str([one for one in times if isinstance(one, str)]))
+    first = next((one.seconds for one in rows if one.variant == "original"), None)
+    return Row(name, label, (), sum(numbers), None if first is None else first / sum(numbers))
+
+
+def predicted(name: str, chains: tuple[str, ...], experts: tuple[str, ...], profiler: Profiler) -> list[Row]:
+    def time_of(variant: Variant, workload: Workload) -> float | str:
+        profile = profiler.profile(variant, workload)
+        if isinstance(profile, Failure):
+            return profile.message
+        return profile.time if profile.time is not None else "no time"
+
+    original, workload = original_of(name)
+    first = time_of(original, workload)
+    base = first if isinstance(first, float) else None
+    rows = [Row(name, "original", (), base, 1.0, problem="" if isinstance(first, float) else first)]
+    for chain in chains:
+        made = chained(name, chain)
+        time = made if isinstance(made, str) else time_of(made.variant, workload)
+        notes = () if isinstance(made, str) else made.notes
+        if isinstance(time, str):
+            rows.append(Row(name, chain, notes, None, problem=time))
+        else:
+            rows.append(Row(name, chain, notes, time, None if base is None else base / time))
+    return rows + [expert_row(name, experts, [time_of(*original_of(one)) for one in experts], rows)]
+
+
+def line(row: Row) -> str:
+    if row.seconds is None:
+        return f"| {row.naive} | {row.variant} | | | {row.problem[:120]} |"
+    interval = "" if row.low is None else f" ({row.low:.2f} to {row.high:.2f})"
+    gain = "" if row.speedup is None else f"{row.speedup:.2f}x{interval}"
+    return f"| {row.naive} | {row.variant} | {row.seconds * 1e6:.1f} | {gain} | {'; '.join(row.notes)} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="emulator")
+    parser.add_argument("--gpu", default="H200")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=float, default=4.0, help="at most for one comparison")
+    parser.add_argument("--reading", choices=("ptx", "sass"), default="sass")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    wanted = {name for name in arguments.only.split(",") if name}
+    gpu = gpu_facts(arguments.gpu)
+    if isinstance(gpu, Failure):
+        print(gpu.message, file=sys.stderr)
+        return 2
+    rows: list[Row] = []
+    print("| kernel | variant | us | gain | what |\n|---|---|---:|---:|---|", flush=True)
+
+    def add(found: list[Row]) -> None:
+        rows.extend(found)
+        print("\n".join(line(row) for row in found), flush=True)
+        if arguments.json:
+            arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+
+    chosen = {name: pair for name, pair in PAIRS.items() if not wanted or name in wanted}
+    if arguments.device == "emulator":
+        toolchain = discover()
+        with EmulatorDevice() as device, CompilePool(toolchain, 1) as pool:
+            with Profiler(device, gpu, toolchain, pool, reading=arguments.reading) as profiler:
+                for name, (experts, chains) in chosen.items():
+                    add(predicted(name, chains, experts, profiler))
+        return 0
+    cuda = CudaDevice(int(arguments.device.partition(":")[2] or 0))
+    for name, (experts, chains) in chosen.items():
+        add(measured(name, chains, experts, cuda, gpu.name, arguments.seconds))
+    cuda.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
