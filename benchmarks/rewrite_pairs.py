@@ -1,9 +1,9 @@
 """Naive kernels, our chains of rewrites and the hand-written experts: predicted anywhere, measured on a GPU.
 
-    python benchmarks/rewrite_pairs.py [--device emulator|cuda:0] [--gpu H200] [--only NAME,...] [--seconds 4] [--json OUT]
+    python benchmarks/rewrite_pairs.py [--device emulator|cuda:0] [--gpu H200] [--only NAME,...] [--json OUT]
 
-The rewrites are applied by name, so nothing but the naive kernels of benchmarks/prediction/kernels is needed. On a GPU a
-variant is timed in pairs with the original (a 95 % interval); the expert, another kernel, in a loop of its own.
+The rewrites are applied by name, so nothing but the naive kernels of benchmarks/prediction/kernels is needed. On a GPU
+a variant is timed in pairs with the original (a 95 % interval); the expert, another kernel, in a loop of its own.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from attrs import asdict, frozen
 from optiml_core.device.cuda import CudaDevice
 from optiml_core.device.emulator import EmulatorDevice
 from optiml_core.device.protocol import Contents
-from optiml_core.measurement import PairPlan, measure_pairs
+from optiml_core.measurement import PairPlan
 from optiml_core.measurement.statistics import StoppingRule
 from optiml_core.profiling import Profiler
 from optiml_core.records import Failure, LaunchChange, Variant
 from optiml_core.rewrites import Refusal, RewriteContext, rewrite_named
+from optiml_core.search.devices import open_device
+from optiml_core.search.timing import GpuTimer
 from optiml_core.source import SourceFile, apply_edits, parse
 from optiml_core.toolchain import CompilePool, discover, gpu_facts
 from optiml_core.workload import Workload, find_workload, make_contents, resolve_launch
@@ -64,7 +66,7 @@ PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "sgemm_row_by_x": (("sgemm_warp_tiles",), ("register-tile-matmul:0", "register-tile-matmul:1")),
     "polygon_point_per_thread": (("polygon_points_per_thread",), ("coarsen-grid-stride:0", "coarsen-grid-stride:1")),
-    "histogram_global": (("histogram_shared",), ("privatize-atomics:0", "privatize-atomics:1", "privatize-atomics:1+load-ahead")),
+    "histogram_global": (("histogram_shared",), ("privatize-atomics:0", "privatize-atomics:1")),
     "histogram256_global": (
         ("histogram256_shared",), ("privatize-atomics:0", "coarsen-grid-stride:0+privatize-atomics:0+load-ahead"),
     ),
@@ -77,7 +79,7 @@ PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 @frozen
 class Row:
-    """One variant: what it is, its time in seconds, the gain over the naive kernel with its bounds, or what went wrong."""
+    """One variant: its time in seconds, the gain over the naive kernel with its bounds, or what went wrong."""
 
     naive: str
     variant: str
@@ -117,7 +119,9 @@ def chained(name: str, chain: str) -> Chained | str:
             return f"{rewrite_name}: {data}"
         source, change = SourceFile(source.path, data), made.launch_change
         notes.append(options[int(number or 0)].note)
-    return Chained(Variant(source.path, source.data, parse(source).kernels[-1].qualified, launch_change=change), tuple(notes))
+    return Chained(
+        Variant(source.path, source.data, parse(source).kernels[-1].qualified, launch_change=change), tuple(notes)
+    )
 
 
 def original_of(name: str) -> tuple[Variant, Workload]:
@@ -145,23 +149,26 @@ def timed_alone(device: CudaDevice, name: str, repetitions: int = 20) -> float |
     return sorted(found)[2]
 
 
-def measured(name: str, chains: tuple[str, ...], experts: tuple[str, ...], device: CudaDevice, target: str, seconds: float) -> list[Row]:
+def measured(
+    name: str, chains: tuple[str, ...], experts: tuple[str, ...], device: CudaDevice, target: str, seconds: float
+) -> list[Row]:
     plan = PairPlan(rule=StoppingRule(half_width=0.02, least=6, most=24, step=6), seconds=seconds)
     original, workload = original_of(name)
-    rows = []
+    timer = GpuTimer(original, workload, device, target, 0)
+    rows: list[Row] = []
     for chain in chains:
         made = chained(name, chain)
         if isinstance(made, str):
             rows.append(Row(name, chain, (), None, problem=made))
             continue
-        result = measure_pairs(original, made.variant, workload, device, target, plan=plan)
+        result = timer.measure(made.variant, plan)
         if isinstance(result, Failure):
             rows.append(Row(name, chain, made.notes, None, problem=result.message))
             continue
         if not rows:
             rows.append(Row(name, "original", (), result.original_time, 1.0))
         rows.append(Row(name, chain, made.notes, result.time, result.speedup, result.low, result.high))
-    return rows + [expert_row(name, experts, [timed_alone(device, one) for one in experts], rows)]
+    return [*rows, expert_row(name, experts, [timed_alone(device, one) for one in experts], rows)]
 
 
 def expert_row(name: str, experts: tuple[str, ...], times: list[float | str], rows: list[Row]) -> Row:
@@ -192,7 +199,7 @@ def predicted(name: str, chains: tuple[str, ...], experts: tuple[str, ...], prof
             rows.append(Row(name, chain, notes, None, problem=time))
         else:
             rows.append(Row(name, chain, notes, time, None if base is None else base / time))
-    return rows + [expert_row(name, experts, [time_of(*original_of(one)) for one in experts], rows)]
+    return [*rows, expert_row(name, experts, [time_of(*original_of(one)) for one in experts], rows)]
 
 
 def line(row: Row) -> str:
@@ -229,12 +236,18 @@ def main() -> int:
     chosen = {name: pair for name, pair in PAIRS.items() if not wanted or name in wanted}
     if arguments.device == "emulator":
         toolchain = discover()
-        with EmulatorDevice() as device, CompilePool(toolchain, 1) as pool:
-            with Profiler(device, gpu, toolchain, pool, reading=arguments.reading) as profiler:
-                for name, (experts, chains) in chosen.items():
-                    add(predicted(name, chains, experts, profiler))
+        with (
+            EmulatorDevice() as emulator,
+            CompilePool(toolchain, 1) as pool,
+            Profiler(emulator, gpu, toolchain, pool, reading=arguments.reading) as profiler,
+        ):
+            for name, (experts, chains) in chosen.items():
+                add(predicted(name, chains, experts, profiler))
         return 0
-    cuda = CudaDevice(int(arguments.device.partition(":")[2] or 0))
+    cuda = open_device(arguments.device, discover())
+    if not isinstance(cuda, CudaDevice):
+        print(cuda, file=sys.stderr)
+        return 3
     for name, (experts, chains) in chosen.items():
         add(measured(name, chains, experts, cuda, gpu.name, arguments.seconds))
     cuda.close()

@@ -55,9 +55,9 @@ def no_alias(context: RewriteContext, written: str, others: Iterable[str]) -> No
     return Refusal(f"`{written}` may overlap {names}: {unproved} (allow `no-alias`)")
 
 
-def same_or_apart(context: RewriteContext, written: str, same_place: Iterable[str], elsewhere: Iterable[str]) -> (
-    tuple[str, ...] | Refusal
-):
+def same_or_apart(
+    context: RewriteContext, written: str, same_place: Iterable[str], elsewhere: Iterable[str]
+) -> tuple[str, ...] | Refusal:
     """Notes for not_checked where loads may pass stores to ``written`` of other rounds, or a Refusal.
 
     ``same_place``: arrays that are read at the index at which ``written`` is stored to. They may be the very same

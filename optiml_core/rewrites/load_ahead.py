@@ -107,7 +107,9 @@ def _read_loop(context: RewriteContext, body: KernelBody, loop: CountedLoop) -> 
         return Refusal(f"`{loop.variable}` is not declared in its loop")
     if next(walk_types(loop.body, "break_statement", "return_statement", "continue_statement"), None) is not None:
         return Refusal("a round of the loop may end early")
-    if barriers_in(loop.body) or any("__shfl" in (called_name(c) or "") for c in walk_types(loop.body, "call_expression")):
+    if barriers_in(loop.body) or any(
+        "__shfl" in (called_name(c) or "") for c in walk_types(loop.body, "call_expression")
+    ):
         return Refusal("the threads work together in the loop")
     trips = literal_trips(body, loop)
     if trips is not None and trips <= 2 * max(ROUNDS):
@@ -220,7 +222,9 @@ def _is_conditional(node: Node, until: Node) -> bool:
     for around in ancestors(node, until):
         if around.type in ("for_statement", "while_statement", "do_statement", "switch_statement"):
             return True
-        if around.type in ("if_statement", "conditional_expression") and not contains(field(around, "condition"), inner):
+        if around.type in ("if_statement", "conditional_expression") and not contains(
+            field(around, "condition"), inner
+        ):
             return True
         logical = around.type == "binary_expression" and operator_of(around) in ("&&", "||", "and", "or")
         if logical and not contains(field(around, "left"), inner):
@@ -257,7 +261,7 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
 
 @define
 class _Strides:
-    """Names for the steps of loops, ``const int stride = blockDim.x;``, each declared once where loops share a block."""
+    """Names for the steps of loops, ``const int stride = blockDim.x;``, each declared once in a block."""
 
     context: RewriteContext
     body: KernelBody
@@ -266,7 +270,8 @@ class _Strides:
     def of(self, loop: CountedLoop, kind: str, step: str) -> tuple[str, bool]:
         """The name that stands for a loop's step, and whether it is to be declared in front of the loop."""
         block = loop.node.parent
-        assert block is not None and loop.step is not None
+        assert block is not None
+        assert loop.step is not None
         fixed = not names_in(loop.step) & self.body.assigned
         for other, other_kind, other_step, name in self.known:
             if fixed and (other_kind, other_step) == (kind, step) and contains(other, block):
@@ -361,7 +366,8 @@ def _work(context: RewriteContext, one: _Ahead, statement: Node, replaced: list[
     inside = [pair for pair in replaced if contains(statement, pair[0])]
     if statement in one.updates:
         made = assignment_of(statement)
-        assert made is not None and made.right is not None
+        assert made is not None
+        assert made.right is not None
         own = next(text for node, text in inside if node.id == made.left.id)
         right = substituted(context.unit, made.right, [pair for pair in inside if contains(made.right, pair[0])])
         operand = right if is_primary(right) else f"({right})"

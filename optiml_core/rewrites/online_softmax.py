@@ -193,7 +193,11 @@ def _spelled(body: KernelBody, passes: Passes, helpers: list[Node], value: Node,
             own = text_of(name)
             replaced = "the round" if own == loop.variable else None
             if own in known and depth < 8:
-                replaced = f"({text(unwrap(known[own]), depth + 1)})" if name is not node else text(unwrap(known[own]), depth + 1)
+                replaced = (
+                    f"({text(unwrap(known[own]), depth + 1)})"
+                    if name is not node
+                    else text(unwrap(known[own]), depth + 1)
+                )
             if replaced is not None:
                 pieces += [raw[at - node.start_byte : name.start_byte - node.start_byte].decode(), replaced]
                 at = name.end_byte
@@ -202,18 +206,16 @@ def _spelled(body: KernelBody, passes: Passes, helpers: list[Node], value: Node,
     return squeeze(text(value, 0))
 
 
-def _between(
-    body: KernelBody, passes: Passes, largest: str, total: str
-) -> tuple[Node | None, Node | None] | Refusal:
+def _between(body: KernelBody, passes: Passes, largest: str, total: str) -> tuple[Node | None, Node | None] | Refusal:
     """The statements that combine the maximum and start the sum; a Refusal for anything else between the passes."""
     combine: Node | None = None
     start: Node | None = None
     for statement in passes.between:
         made = assignment_of(statement)
         declared = declared_variables(statement)
-        if [v.name for v in declared] == [total] and _is_zero(declared[0].value):
-            start = statement
-        elif made is not None and text_of(made.left) == total and made.operator == "=" and _is_zero(made.right):
+        if ([v.name for v in declared] == [total] and _is_zero(declared[0].value)) or (
+            made is not None and text_of(made.left) == total and made.operator == "=" and _is_zero(made.right)
+        ):
             start = statement
         elif made is not None and text_of(made.left) == largest and _is_collective(made.right, largest):
             if combine is not None:
@@ -230,8 +232,10 @@ def _between(
 
 
 def _is_zero(value: Node | None) -> bool:
-    return value is not None and re.fullmatch(r"0*\.?0*[fFlL]?", squeeze(text_of(value))) is not None and (
-        "0" in text_of(value)
+    return (
+        value is not None
+        and re.fullmatch(r"0*\.?0*[fFlL]?", squeeze(text_of(value))) is not None
+        and ("0" in text_of(value))
     )
 
 
@@ -254,8 +258,11 @@ def _starts_at_zero_before(body: KernelBody, passes: Passes, total: str) -> bool
         if text_of(one) == total and variable.declaration.end_byte <= one.start_byte < passes.second.node.start_byte
     ]
     around = variable.declaration.parent
-    return not uses and around is not None and passes.first.node.parent is not None and (
-        around.id == passes.first.node.parent.id
+    return (
+        not uses
+        and around is not None
+        and passes.first.node.parent is not None
+        and (around.id == passes.first.node.parent.id)
     )
 
 
@@ -299,11 +306,13 @@ def _edits(context: RewriteContext, found: _Found) -> list[Edit]:
     edits = [edit(unit, first.body.start_byte, first.body.end_byte, f"{{\n{text}\n{outer}}}")]
     behind = [
         f"if ({total} != 0) {{",
-        f"\t{total} *= {exponential}({own} - {largest});  // relative to the maximum of all; NaN where that is infinite",
+        f"\t{total} *= {exponential}({own} - {largest});  // relative to the maximum of all; NaN if that is infinite",
         "}",
     ]
     if found.combine is None:
-        behind[1] = f"\t{total} *= {exponential}({own} - {largest});  // NaN where the maximum is infinite, else the same"
+        behind[1] = (
+            f"\t{total} *= {exponential}({own} - {largest});  // NaN where the maximum is infinite, else the same"
+        )
     whole = lines_of_code([f"const {found.largest.type} {own} = {largest};"], layout, outer)[len(outer) :]
     scaled = lines_of_code(behind, layout, outer)[len(outer) :]
     anchor = found.combine

@@ -14,20 +14,17 @@ from optiml_core.rewrites.aliasing import no_alias
 from optiml_core.rewrites.context import Option, Refusal, Rewrite, RewriteContext, Rewritten
 from optiml_core.rewrites.finish import finish
 from optiml_core.rewrites.kernel_body import KernelBody, barriers_in, read_kernel
-from optiml_core.rewrites.layout import code_of, edit, indent_at, line_start, substituted, unused_name
 from optiml_core.rewrites.launch_text import is_primary
+from optiml_core.rewrites.layout import code_of, edit, indent_at, line_start, substituted, unused_name
 from optiml_core.rewrites.memory import Access, accesses_in, escaping_pointers
-from optiml_core.rewrites.polynomials import Polynomial, atom, coefficient, subtract
+from optiml_core.rewrites.polynomials import Polynomial, coefficient
 from optiml_core.rewrites.row_passes import Passes, is_pure, locals_of, needed_declarations, neighbouring_passes
 from optiml_core.rewrites.syntax import (
     assigned_names,
     assignment_of,
-    assignments_in,
     contains,
     declared_variables,
-    field,
     names_in,
-    operator_of,
     statements_of,
     text_of,
     walk_types,
@@ -77,9 +74,13 @@ def _read_passes(body: KernelBody, passes: Passes) -> _Found | Refusal:
     store = stores[0]
     target = _stored(body, store, first.variable)
     made = assignment_of(store)
-    assert target is not None and made is not None and made.right is not None
+    assert target is not None
+    assert made is not None
+    assert made.right is not None
     array, value = target.array, made.right
-    if target.node.type != "subscript_expression" or not is_pure(body, target.node.child_by_field_name("indices") or value):
+    if target.node.type != "subscript_expression" or not is_pure(
+        body, target.node.child_by_field_name("indices") or value
+    ):
         return Refusal("the stored element is not a plain subscript")
     if not is_pure(body, value):
         return Refusal("the stored value cannot be computed twice")
@@ -147,7 +148,9 @@ def _final(
 def _renamed(index: Polynomial, old: str, new: str) -> Polynomial:
     if old == new:
         return index
-    terms = [(tuple(sorted(new if part == old else part for part in monomial)), factor) for monomial, factor in index.terms]
+    terms = [
+        (tuple(sorted(new if part == old else part for part in monomial)), factor) for monomial, factor in index.terms
+    ]
     return Polynomial(tuple(sorted(terms)))
 
 
@@ -234,7 +237,8 @@ def _edits(context: RewriteContext, found: _Found) -> list[Edit]:
     lead = "".join(f"{line}\n{indent}" for line in again)
     replaced = [(one.node, name) for one in found.old]
     made = assignment_of(found.final)
-    assert made is not None and made.right is not None
+    assert made is not None
+    assert made.right is not None
     whole = {}
     for statement in statements_of(second.body):
         mine = [pair for pair in replaced if contains(statement, pair[0])]

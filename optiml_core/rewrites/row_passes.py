@@ -48,7 +48,9 @@ def neighbouring_passes(body: KernelBody) -> Iterator[Passes]:
 
 
 def _head_changes(first: CountedLoop, between: tuple[Node, ...]) -> bool:
-    names = names_in(first.start) | names_in(first.limit) | (frozenset() if first.step is None else names_in(first.step))
+    names = (
+        names_in(first.start) | names_in(first.limit) | (frozenset() if first.step is None else names_in(first.step))
+    )
     changed = assigned_names(first.body).union(*(assigned_names(one) for one in between))
     declared = {v.name for one in between for v in declared_variables(one)}
     return bool(names & (changed | declared))

@@ -19,6 +19,10 @@ AccessKey = tuple[int, str, str]  # line, kind, space
 # Where the source says nothing of a loop either: few, so that it neither vanishes nor dominates.
 UNKNOWN_TRIPS = 8.0
 
+# The compiler's line for an access and the emulator's may differ by a line break in an expression. A line further
+# than this from every line that was seen to touch memory was not reached.
+LINES_APART = 2
+
 
 def moved_bytes(accesses: Sequence[AccessCounts]) -> dict[AccessKey, float]:
     """Bytes a lane that all warps together moved, by line, kind and space (global and module are one)."""
@@ -77,6 +81,7 @@ def _evidence(code: MachineCode, moved: Mapping[AccessKey, float]) -> dict[int, 
 
     A line whose accesses lie in several loops (an unrolled loop and its remainders) is given to the loop that moves the
     most an iteration; the others then have zero. Within one loop all blocks that hold the line share its bytes.
+    A block whose accesses were never made (the scalar path beside a vector path) has zero too.
     """
     per_block: dict[int, dict[AccessKey, float]] = {}
     per_loop: dict[int | None, dict[AccessKey, float]] = {}
@@ -91,15 +96,20 @@ def _evidence(code: MachineCode, moved: Mapping[AccessKey, float]) -> dict[int, 
         candidates = [loop for loop, sizes in per_loop.items() if key in sizes]
         owner[key] = max(candidates, key=lambda loop: (_depth(code, loop), per_loop[loop][key], -(loop or 0)))
     evidence: dict[int, float] = {}
+    seen = {line for line, _, _ in moved}
     for index, sizes in per_block.items():
         loop = code.loop_of_block(index)
         known = [moved[key] / per_loop[loop][key] for key in sizes if key in moved and owner[key] == loop]
         if known:
             # The compiler may drop or hoist an access of a line, never add one: the largest is the surest.
             evidence[index] = max(known)
-        elif any(key in moved for key in sizes):
+        elif any(key in moved for key in sizes) or (seen and not any(_is_near(line, seen) for line, _, _ in sizes)):
             evidence[index] = 0.0
     return evidence
+
+
+def _is_near(line: int, seen: set[int]) -> bool:
+    return any(near in seen for near in range(line - LINES_APART, line + LINES_APART + 1))
 
 
 def _depth(code: MachineCode, loop: int | None) -> int:
