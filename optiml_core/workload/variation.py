@@ -35,7 +35,8 @@ def size_variations(workload: Workload, seed: int) -> tuple[Mapping[str, Value],
     values = _values_of(workload, sizes)
     generator = random.Random(seed)
     threads = _threads(workload)
-    shapes = [{}, *_shapes(values, threads, generator)] if sizes else [{}]
+    growth = _growth(workload, sizes[0], values[sizes[0]]) if len(sizes) == 1 else 1.0
+    shapes = [{}, *_shapes(values, threads, generator, growth)] if sizes else [{}]
     fitted: list[tuple[float, Mapping[str, Value]]] = []
     for shape in shapes:
         for divisor in (1, 2, 4, 8, 16, 32):
@@ -76,15 +77,31 @@ def _threads(workload: Workload) -> int:
 # -------------------------------------------------------------------------------------- shapes
 
 
-def _shapes(sizes: Mapping[str, int], threads: int, generator: random.Random) -> Iterator[dict[str, int]]:
+def _growth(workload: Workload, name: str, declared: int) -> float:
+    """How many times the elements multiply where a size doubles: 4 for the side of a square."""
+    lengths = []
+    for size in (64, 128):
+        launch = resolve_launch(workload, 0, {name: size})
+        if isinstance(launch, Failure) or declared < 128:
+            return 1.0
+        lengths.append(sum(one.length for one in launch.arguments if isinstance(one, BufferArgument)))
+    return lengths[1] / max(lengths[0], 1)
+
+
+def _shapes(
+    sizes: Mapping[str, int], threads: int, generator: random.Random, growth: float
+) -> Iterator[dict[str, int]]:
     """Shapes by the number of sizes: their product stays near some ten thousand whatever their number.
 
-    ``sizes``: the declared values. A size that is small when declared (the width of a filter, the dimension of a
+    ``sizes``: the declared values; ``growth``: of the elements with the only size. A size that is small when declared (the width of a filter, the dimension of a
     head) stays near that: kernels have arrays of such extents.
     """
     count = len(sizes)
     if count == 1:
         near, friendly, long = max(threads + threads // 2, 48), 2 * max(threads, 32), 5 * max(threads, 32)
+        if growth > 3:
+            # The side of a square or cube: its work may grow faster still, and two tiles of 64 are several blocks.
+            near, friendly, long = (72, 128, 130) if growth < 6 else (36, 32, 64)
     else:
         near = {2: 72, 3: 36, 4: 14}.get(count, 7)
         friendly = {2: 64, 3: 32, 4: 16}.get(count, 8)
