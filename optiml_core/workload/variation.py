@@ -93,8 +93,9 @@ def _shapes(
 ) -> Iterator[dict[str, int]]:
     """Shapes by the number of sizes: their product stays near some ten thousand whatever their number.
 
-    ``sizes``: the declared values; ``growth``: of the elements with the only size. A size that is small when declared (the width of a filter, the dimension of a
-    head) stays near that: kernels have arrays of such extents.
+    ``sizes``: the declared values; ``growth``: of the elements with the only size. A size
+    that is small when declared (the width of a filter, the dimension of a head) stays near that: kernels have arrays of
+    such extents.
     """
     count = len(sizes)
     if count == 1:
