@@ -97,6 +97,8 @@ def make_parser() -> Parser:
     _device(synthesize)
     _common(synthesize)
 
+    _train_mixture(commands.add_parser("train-mixture", help="train router and interaction layers of frozen experts"))
+
     bench = commands.add_parser("bench", help="measure what is claimed")
     bench.add_argument("suite", choices=["synthesis"])
     bench.add_argument("--output", metavar="F.md", help="write the results here")
@@ -106,3 +108,43 @@ def make_parser() -> Parser:
     server = commands.add_parser("server", help="run the language server")
     server.add_argument("--tcp", type=int, metavar="PORT", help="listen on 127.0.0.1:PORT instead of stdio")
     return parser
+
+
+def _train_mixture(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", metavar="DATA.jsonl", help='lines of {"prompt": "...", "answer": "..."}')
+    parser.add_argument(
+        "--expert", action="append", required=True, metavar="MODEL", help="a preset, folder or GGUF file; give several"
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="checkpoint, log and adapter; resumed if there")
+    parser.add_argument("--encoder", metavar="DIR", help="sentence encoder for the router (default: hashed words)")
+    parser.add_argument("--steps", type=_positive, default=1000)
+    parser.add_argument("--batch", type=_positive, default=8, help="pairs a forward")
+    parser.add_argument("--accumulate", type=_positive, default=1, help="forwards a step")
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--active", type=_positive, default=2, help="experts active for a prompt, the primary included")
+    parser.add_argument("--stacks", type=_positive, default=4, help="stacks of layers; interaction after all but one")
+    parser.add_argument("--shared", type=_positive, help="size of the shared space (default: the smallest hidden size)")
+    parser.add_argument("--heads", type=_positive, default=8)
+    parser.add_argument("--router-only", action="store_true", help="no interaction layers")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda:N")
+    parser.add_argument("--dtype", default="auto", choices=["auto", "float32", "bfloat16", "float16"])
+    parser.add_argument("--held-out", type=_share, default=0.05, help="share of the pairs' groups (default: 0.05)")
+    parser.add_argument("--longest", type=_positive, default=8192, help="bytes of a pair; longer ones are left out")
+    parser.add_argument("--checkpoint-every", type=_positive, default=100, metavar="STEPS")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    parser.add_argument("--progress", choices=["auto", "none"], default="auto", help="progress on stderr")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not positive")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not between 0 and 1")
+    return value

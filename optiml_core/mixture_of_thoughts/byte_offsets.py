@@ -9,6 +9,7 @@ of the next one is there. Training and decoding use the same segments, so there 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -112,19 +113,26 @@ def offset_tokens(spelled: TokenBytes, ids: tuple[int, ...], start: int = 0) -> 
     return OffsetTokens(ids, tuple(ends), tuple(ends))
 
 
-def segment_tokens(tokenizer: Any, spelled: TokenBytes, text: bytes, start: int = 0) -> tuple[OffsetTokens, int]:
+def segment_tokens(
+    segment_ids: Callable[[str], Sequence[int]],
+    spelled: TokenBytes,
+    text: bytes,
+    start: int = 0,
+    first_ids: tuple[int, ...] = (),
+) -> tuple[OffsetTokens, int]:
     """A peer's tokens of the closed segments from ``start`` on, and where the first open segment begins.
 
-    A token's availability is one byte past its segment: the byte that closed it.
+    ``segment_ids``: the peer's ids of one segment. ``first_ids``: tokens before the text that spell nothing and may
+    always be seen. A token's availability is one byte past its segment: the byte that closed it.
     """
-    ids: list[int] = []
-    ends: list[int] = []
-    available: list[int] = []
+    ids: list[int] = list(first_ids)
+    ends: list[int] = [start] * len(ids)
+    available: list[int] = [start] * len(ids)
     reached = start
     for first, last in closed_segments(text, start):
         piece = text[first:last].decode("utf-8", "replace")
         at = first
-        for identifier in tokenizer(piece, add_special_tokens=False)["input_ids"]:
+        for identifier in segment_ids(piece):
             # A replaced character may be longer than the byte it stands for; an end never passes its segment.
             at = min(at + len(spelled[identifier]), last)
             ids.append(identifier)

@@ -37,7 +37,8 @@ class _CachedPeer:
     def read_up_to(self, text: bytes) -> None:
         """Reads the segments that ``text`` has closed since the last call."""
         expert = self._mixture.experts[self._index]
-        tokens, self._reached = segment_tokens(expert.tokenizer, expert.spelled, text, self._reached)
+        first = expert.start if self._reader.length == 0 else ()
+        tokens, self._reached = segment_tokens(expert.segment_ids, expert.spelled, text, self._reached, first)
         if not tokens.ids:
             return
         _, hidden = self._reader.read(tokens.ids)
@@ -78,7 +79,8 @@ class Decoder:
             if mixture.settings.interaction and index != self.primary and bool(routing.active[0, index])
         ]
         self._text = b""
-        self.logits = self._read(encode_whole(self._expert.tokenizer, self._expert.spelled, prompt))
+        whole = encode_whole(self._expert.tokenizer, self._expert.spelled, prompt)
+        self.logits = self._read(self._expert.start + whole)
 
     def _read(self, ids: tuple[int, ...]) -> Tensor:
         offsets = []

@@ -13,9 +13,14 @@ from torch import Tensor, nn
 
 from optiml_core.mixture_of_thoughts.byte_offsets import TokenBytes
 
+MOST_SEGMENTS = 1 << 16  # remembered for each expert: tens of megabytes at most
+
 
 class Expert:
-    """One frozen model with its tokenizer. ``identity`` changes with its weights' shapes, config or vocabulary."""
+    """One frozen model with its tokenizer. ``identity`` changes with its weights' shapes, config or vocabulary.
+
+    ``start``: the tokens before every text of this model (a beginning-of-text token or none); they spell nothing.
+    """
 
     def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
         self.name = name
@@ -25,6 +30,17 @@ class Expert:
         self.layers: nn.ModuleList = decoder_layers(model)
         self.hidden_size: int = model.config.hidden_size
         self.identity = expert_identity(name, model, tokenizer)
+        self.start = start_tokens(tokenizer)
+        self._segments: dict[str, tuple[int, ...]] = {}
+
+    def segment_ids(self, segment: str) -> tuple[int, ...]:
+        """The ids of one segment of text. Code repeats its segments, so each is tokenized once."""
+        found = self._segments.get(segment)
+        if found is None:
+            found = tuple(self.tokenizer(segment, add_special_tokens=False)["input_ids"])
+            if len(self._segments) < MOST_SEGMENTS:
+                self._segments[segment] = found
+        return found
 
     @property
     def device(self) -> torch.device:
@@ -42,6 +58,13 @@ class Expert:
         found = {self.tokenizer.eos_token_id, self.model.config.eos_token_id}
         flat = {item for value in found for item in (value if isinstance(value, (list, tuple)) else [value])}
         return frozenset(int(item) for item in flat if item is not None)
+
+
+def start_tokens(tokenizer: Any) -> tuple[int, ...]:
+    """The beginning-of-text token if this tokenizer puts one before a text: some families read nothing without it."""
+    begin = tokenizer.bos_token_id
+    ids = tokenizer("a")["input_ids"]
+    return (int(begin),) if begin is not None and len(ids) > 1 and ids[0] == begin else ()
 
 
 def decoder_layers(model: Any) -> nn.ModuleList:

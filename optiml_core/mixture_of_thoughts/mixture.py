@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from attrs import field, frozen
+from attrs import frozen
 from torch import Tensor, nn
 
 from optiml_core.mixture_of_thoughts.byte_offsets import OffsetTokens, encode_whole, offset_tokens, segment_tokens
@@ -56,7 +56,6 @@ class RowLogits:
 class MixtureOutput:
     routing: Routing
     rows: tuple[RowLogits, ...]
-    statistics: dict[str, float] = field(factory=dict)
 
 
 class Mixture(nn.Module):
@@ -109,7 +108,7 @@ class Mixture(nn.Module):
         tokens = []
         prompt_lengths = []
         for row in rows:
-            prompt = encode_whole(expert.tokenizer, expert.spelled, pairs[row].prompt)
+            prompt = expert.start + encode_whole(expert.tokenizer, expert.spelled, pairs[row].prompt)
             answer = encode_whole(expert.tokenizer, expert.spelled, pairs[row].answer) if pairs[row].answer else ()
             tokens.append(offset_tokens(expert.spelled, prompt + answer))
             prompt_lengths.append(len(prompt))
@@ -138,7 +137,9 @@ class Mixture(nn.Module):
             if index == primary or not any(active):
                 continue
             tokens = [
-                segment_tokens(expert.tokenizer, expert.spelled, pairs[row].prompt + pairs[row].answer)[0]
+                segment_tokens(
+                    expert.segment_ids, expert.spelled, pairs[row].prompt + pairs[row].answer, 0, expert.start
+                )[0]
                 if on
                 else OffsetTokens((), (), ())
                 for row, on in zip(rows, active, strict=True)
@@ -155,9 +156,6 @@ class Mixture(nn.Module):
                 ]
             )
         return found
-
-    def trained_parameters(self) -> list[nn.Parameter]:
-        return list(self.parameters())
 
 
 @torch.no_grad()
@@ -187,15 +185,17 @@ def _padded(tokens: list[OffsetTokens], expert: Expert) -> tuple[Tensor, Tensor,
     )
 
 
+def answer_losses(row: RowLogits) -> Tensor:
+    """Cross-entropy in nats of each of the answer's tokens, each predicted from everything before it."""
+    ids = torch.tensor(row.tokens.ids, device=row.logits.device)
+    first = max(row.prompt_tokens, 1)
+    logits = row.logits[first - 1 : len(ids) - 1].float()
+    return nn.functional.cross_entropy(logits, ids[first:], reduction="none")
+
+
 def answer_loss(output: MixtureOutput) -> Tensor:
-    """Mean cross-entropy a token of the answers (each predicted from everything before it), over the batch."""
-    losses = []
-    for row in output.rows:
-        ids = torch.tensor(row.tokens.ids, device=row.logits.device)
-        first = max(row.prompt_tokens, 1)
-        if first < len(ids):
-            logits = row.logits[first - 1 : len(ids) - 1].float()
-            losses.append(nn.functional.cross_entropy(logits, ids[first:], reduction="none"))
-    if not losses:
+    """Mean cross-entropy a token of the answers, over the batch."""
+    losses = torch.cat([answer_losses(row) for row in output.rows])
+    if not len(losses):
         raise ValueError("no answer tokens to learn from")
-    return torch.cat(losses).mean()
+    return losses.mean()

@@ -142,7 +142,7 @@ def entropy_loss(scores: Tensor) -> Tensor:
     return (log.exp() * log).sum(1).mean()
 
 
-def balance_loss(weights: Tensor, scores: Tensor) -> Tensor:
+def balance_loss(scores: Tensor) -> Tensor:
     """Squared coefficient of variation of the experts' load (Shazeer et al. 2017), on differentiable loads."""
     load = torch.softmax(scores, dim=1).mean(0)
     return load.var(unbiased=False) / load.mean().square()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra `llm`")
+torch.set_num_threads(1)  # the models are tiny: a second thread only waits
 pytest.importorskip("transformers", reason="needs the extra `llm`")
 
 from optiml_core.mixture_of_thoughts.experts import Expert  # noqa: E402
@@ -21,19 +23,31 @@ TEXTS = [
 ]
 
 
-def make_tokenizer(vocabulary: int, texts: list[str]) -> Any:
+def make_tokenizer(vocabulary: int, texts: list[str], begins: bool) -> Any:
+    """``begins``: it puts a beginning-of-text token before every text, as some families do."""
     from tokenizers import ByteLevelBPETokenizer
+    from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
     trained = ByteLevelBPETokenizer()
-    trained.train_from_iterator(texts, vocab_size=vocabulary, min_frequency=1, special_tokens=["<end>"])
-    return PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, eos_token="<end>", pad_token="<end>")
+    trained.train_from_iterator(texts, vocab_size=vocabulary, min_frequency=1, special_tokens=["<end>", "<begin>"])
+    if begins:
+        trained._tokenizer.post_processor = TemplateProcessing(single="<begin> $A", special_tokens=[("<begin>", 1)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=trained._tokenizer, eos_token="<end>", pad_token="<end>", bos_token="<begin>"
+    )
+
+
+@lru_cache(maxsize=8)
+def shared_expert(family: str, seed: int, vocabulary: int, hidden: int = 32, layers: int = 4) -> Expert:
+    """The same expert for every test: it is frozen. A test that changes one makes its own."""
+    return make_expert(family, seed, vocabulary, hidden, layers)
 
 
 def make_expert(family: str, seed: int, vocabulary: int, hidden: int = 32, layers: int = 4) -> Expert:
     from transformers import AutoModelForCausalLM, Qwen2Config, Starcoder2Config
 
-    tokenizer = make_tokenizer(vocabulary, TEXTS[: 2 + seed % 3])
+    tokenizer = make_tokenizer(vocabulary, TEXTS[: 2 + seed % 3], begins=seed == 3)
     common: dict[str, Any] = {
         "vocab_size": len(tokenizer),
         "hidden_size": hidden,
@@ -43,7 +57,7 @@ def make_expert(family: str, seed: int, vocabulary: int, hidden: int = 32, layer
         "num_key_value_heads": 2,
         "max_position_embeddings": 512,
         "eos_token_id": tokenizer.eos_token_id,
-        "bos_token_id": tokenizer.eos_token_id,
+        "bos_token_id": tokenizer.bos_token_id,
     }
     config = Qwen2Config(**common) if family == "qwen2" else Starcoder2Config(**common, sliding_window=None)
     torch.manual_seed(seed)
@@ -52,9 +66,9 @@ def make_expert(family: str, seed: int, vocabulary: int, hidden: int = 32, layer
 
 def make_mixture(active: int = 3, gate: float = 0.0, interaction: bool = True) -> Mixture:
     experts = [
-        make_expert("qwen2", 1, 330),
-        make_expert("starcoder2", 2, 290, hidden=48, layers=6),
-        make_expert("qwen2", 3, 400, hidden=32, layers=5),
+        shared_expert("qwen2", 1, 330),
+        shared_expert("starcoder2", 2, 290, hidden=48, layers=6),
+        shared_expert("qwen2", 3, 400, hidden=32, layers=5),
     ]
     torch.manual_seed(7)
     settings = MixtureSettings(stacks=3, active=active, heads=4, router_hidden=16, dropout=0.0, interaction=interaction)

@@ -66,6 +66,17 @@ def test_cached_decoding_equals_reading_everything_again(open_gates: Mixture, pr
     assert torch.allclose(torch.stack(cached), again, atol=1e-4)
 
 
+def test_a_beginning_of_text_token_is_read_where_the_family_has_one(open_gates: Mixture) -> None:
+    starts = [expert.start for expert in open_gates.experts]
+    assert starts == [(), (), (open_gates.experts[2].tokenizer.bos_token_id,)]
+    row = open_gates([Pair(PROMPT, ANSWER)], forced_primary=(2,)).rows[0]
+    assert row.tokens.ids[: 1] == starts[2]
+    assert row.tokens.ends[0] == 0
+    assert row.tokens.ends[-1] == len(PROMPT + ANSWER)
+    alone = Decoder(open_gates, PROMPT, 2)
+    assert alone.logits.shape[0] == row.prompt_tokens
+
+
 def test_a_batch_equals_its_single_rows(open_gates: Mixture) -> None:
     pairs = [Pair(PROMPT, ANSWER), Pair(b"x", b"y = 1;"), Pair(b"sum the rows", ANSWER[:11]), Pair(PROMPT, b"}")]
     with torch.no_grad():
