@@ -403,6 +403,7 @@ BOTTLENECK_KINDS: tuple[str, ...] = (
     "accidental-double",
     "narrow-access",
     "barrier-bound",
+    "memory-latency",
 )
 
 

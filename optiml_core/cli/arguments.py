@@ -56,7 +56,9 @@ def make_parser() -> Parser:
     profile = commands.add_parser("profile", help="what limits a kernel")
     profile.add_argument("target", metavar="FILE[:KERNEL]")
     profile.add_argument("--kernel")
-    profile.add_argument("--report", metavar="R.ncu-rep", help="read an Nsight Compute report instead of running")
+    profile.add_argument(
+        "--report", action="append", metavar="R.ncu-rep", help="read Nsight Compute reports instead of running"
+    )
     _device(profile)
     _common(profile)
 

@@ -11,7 +11,7 @@ import pytest
 from optiml_core.device.cuda import CudaDevice
 from optiml_core.device.cuda.tools import CHECKERS, profile_with_ncu, sanitize
 from optiml_core.device.protocol import Contents
-from optiml_core.profiling.nsight_report import read_report
+from optiml_core.profiling.nsight import profile_of, read_report
 from optiml_core.records import Launch
 from optiml_core.toolchain import discover
 
@@ -52,8 +52,12 @@ def test_a_report_is_made_and_read(gpu: CudaDevice, tmp_path: Path) -> None:
     launch, contents = saxpy_launch()
     report = tmp_path / "saxpy.ncu-rep"
     assert profile_with_ncu(gpu, build(gpu, SAXPY), launch, contents, discover(), report) is None
-    profiles = read_report(report)
-    assert isinstance(profiles, tuple), profiles
-    assert "saxpy" in profiles[0].kernel
-    assert profiles[0].time is not None
-    assert 0 < profiles[0].time < 1e-3
+    reported = read_report(report)
+    assert isinstance(reported, tuple), reported
+    assert "saxpy" in reported[0].function
+    profile = profile_of(reported[0], "k.cu", "saxpy", "ncu")
+    assert profile.time is not None
+    assert 0 < profile.time < 1e-3
+    # Two loads and a store of 4096 floats by 16 blocks of 8 warps, four sectors each.
+    assert profile.metrics["global_requests"] == 3 * 128
+    assert profile.metrics["global_sectors"] == 4 * 3 * 128

@@ -113,6 +113,23 @@ def _unit(opcode: str, base: str) -> Unit:
     return "integer"
 
 
+def unit_of(opcode: str) -> Unit:
+    """The pipe that executes an opcode, with or without its modifiers."""
+    return _unit(opcode, opcode.split(".")[0])
+
+
+def access_of(opcode: str) -> tuple[MemoryKind, Space, int] | None:
+    """What a memory instruction does, where, and bytes a lane; None for another one. An asynchronous copy from global
+    to shared memory counts as the load that it is."""
+    base = opcode.split(".")[0]
+    if base == "LDGSTS":
+        return "load", "global", _access_size(opcode)
+    tables: tuple[tuple[MemoryKind, dict[str, Space]], ...] = (
+        ("load", _LOADS), ("store", _STORES), ("atomic", _ATOMICS)
+    )  # fmt: skip
+    return next(((kind, table[base], _access_size(opcode)) for kind, table in tables if base in table), None)
+
+
 def _operands(text: str) -> list[str]:
     parts, depth, current = [], 0, ""
     for character in text:
