@@ -31,9 +31,6 @@ from optiml_core.rewrites.syntax import (
 )
 from optiml_core.rewrites.type_names import resolved_type
 
-COLUMNS = 32
-
-
 @frozen
 class ColumnBlock:
     """``column``: the local that is blockIdx.x. ``columns``: the kernel's parameter that says how many there are.
@@ -186,15 +183,15 @@ def _grid_text(outside: OutsideLaunch) -> str:
     return inner if inner.isidentifier() else ""
 
 
-def column_block_edits(context: RewriteContext, found: ColumnBlock) -> list[Edit]:
-    """The kernel for 32 columns a block."""
+def column_block_edits(context: RewriteContext, found: ColumnBlock, width: int) -> list[Edit]:
+    """The kernel for ``width`` columns a block."""
     unit, body = context.unit, found.body
     type_ = resolved_type(unit, body.locals[found.sum].type)
     functions = insert_functions(context, body, [("sum", type_)], "column")
     own = unused_name("column", names_in(body.body) | body.parameter_names | frozenset(body.macros))
     edits = list(functions.edits)
     limit = found.columns
-    edits += column_number(context, body, found.column, own, limit)
+    edits += column_number(context, body, found.column, own, limit, width)
     edits += _turned_indexes(context, found, body.definitions[found.column])
     first, last_removed = found.removed[0], found.tree.loop
     combine = f"{found.sum} = {functions.names[('sum', type_)]}({found.sum});"
@@ -208,7 +205,9 @@ def column_block_edits(context: RewriteContext, found: ColumnBlock) -> list[Edit
     return edits
 
 
-def column_number(context: RewriteContext, body: KernelBody, name: str, own: str, limit: str) -> list[Edit]:
+def column_number(
+    context: RewriteContext, body: KernelBody, name: str, own: str, limit: str, width: int
+) -> list[Edit]:
     """``own``, the thread's column in the launch, and the kernel's ``name`` for it kept below ``limit``."""
     unit, value, variable = context.unit, body.definitions[name], body.locals[name]
     start = variable.declaration.start_byte
@@ -216,7 +215,7 @@ def column_number(context: RewriteContext, body: KernelBody, name: str, own: str
     kind = " ".join(word for word in variable.type.split() if word != "const")
     last = f"{limit if is_primary(limit) else f'({limit})'} - 1"
     text = (
-        f"const {kind} {own} = blockIdx.x * {COLUMNS} + threadIdx.x;\n{indent}"
+        f"const {kind} {own} = blockIdx.x * {width} + threadIdx.x;\n{indent}"
         f"// Threads beyond the last column repeat it without storing, so that all reach the barriers.\n{indent}"
     )
     return [

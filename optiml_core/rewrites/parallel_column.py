@@ -1,8 +1,9 @@
-"""Gives each column to a column of threads: 32 neighbouring columns a block, their rows shared out along threadIdx.y.
+"""Gives each column to a column of threads: 8 to 32 neighbouring columns a block, their rows shared out.
 
 Where one thread sums a whole column, neighbouring threads do read neighbouring elements, but there are
-only as many threads as columns. Here a warp still reads 32 neighbouring columns, and the block's rows
-of threads share the rows; they combine their parts in shared memory.
+only as many threads as columns. Here a warp still reads whole sectors of neighbouring columns, and the rows
+of threads share the rows; they combine their parts in shared memory. Narrow blocks are for few columns: there
+are more of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from tree_sitter import Node
 
 from optiml_core.records import Edit, Failure
 from optiml_core.rewrites.column_blocks import (
-    COLUMNS,
     ColumnBlock,
     column_block_edits,
     column_number,
@@ -32,7 +32,9 @@ from optiml_core.rewrites.syntax import declared_variables, field, names_in, sta
 from optiml_core.rewrites.thread_coordinates import Coordinate, GuardedWork, coordinates, guarded_work, invariant
 from optiml_core.source import apply_edits
 
-ROWS = (32, 16, 8)
+# Columns and rows of a block's threads; the rows are powers of two, as the reduction over them needs.
+SHAPES = ((32, 32), (16, 64), (8, 128), (32, 16), (32, 8))
+USUAL_MULTIPROCESSORS = 132
 
 
 @frozen
@@ -94,8 +96,8 @@ def _runs_across_columns(body: KernelBody, column: Coordinate, one: ParallelLoop
 def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
     found = []
     refusal: Refusal | None = None
-    for rows in ROWS:
-        option = Option({"rows": rows}, f"blocks of {COLUMNS} columns and {rows} rows of threads")
+    for columns, rows in sorted(SHAPES, key=lambda shape: _rank(context, shape)):
+        option = Option({"rows": rows, "columns": columns}, f"blocks of {columns} columns and {rows} rows of threads")
         made = apply(context, option)
         if isinstance(made, Refusal):
             refusal = made
@@ -104,34 +106,44 @@ def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
     return tuple(found) if found else refusal or Refusal("no column can be shared out")
 
 
+def _rank(context: RewriteContext, shape: tuple[int, int]) -> tuple[bool, int]:
+    """Shapes whose blocks fill the GPU first; among them the widest."""
+    if context.launch is None:
+        return False, SHAPES.index(shape)
+    grid, block = context.launch.grid[0], context.launch.block[0]
+    columns = grid if isinstance(read_column_block(context), ColumnBlock) else grid * block
+    processors = context.gpu.multiprocessors if context.gpu is not None else USUAL_MULTIPROCESSORS
+    return columns < processors * shape[0], SHAPES.index(shape)
+
+
 def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
-    rows = int(option.parameters["rows"])
+    rows, width = int(option.parameters["rows"]), int(option.parameters.get("columns", 32))
     block = read_column_block(context)
     rationale = (
-        f"A block sums {COLUMNS} neighbouring columns with {rows} threads each: a warp reads whole sectors, "
+        f"A block sums {width} neighbouring columns with {rows} threads each: a warp reads whole sectors, "
         "and there are enough threads to hide the latency."
     )
     if isinstance(block, ColumnBlock):
-        grid = (f"ceil_div({block.columns}, {COLUMNS})", "grid.y", "grid.z")
-        launch = plan(grid, (str(COLUMNS), str(rows), "1"), "0")
-        edits = column_block_edits(context, block)
+        grid = (f"ceil_div({block.columns}, {width})", "grid.y", "grid.z")
+        launch = plan(grid, (str(width), str(rows), "1"), "0")
+        edits = column_block_edits(context, block, width)
         return finish(context, block.body, edits, rationale, launch=launch)
     found = _recognise(context)
     if isinstance(found, Refusal):
         return found if "already work together" not in found.reason else block
-    made = _edits(context, found)
+    made = _edits(context, found, width)
     if isinstance(made, Refusal):
         return made
     columns = extent(found.body, found.work.bounds[0].limit, "x")
     used = builtins_in(found.body, found.body.body)
     y, z = (f"grid.{axis}" if f"blockIdx.{axis}" in used else "1" for axis in "yz")
-    launch = plan((f"ceil_div({columns}, {COLUMNS})", y, z), (str(COLUMNS), str(rows), "1"))
+    launch = plan((f"ceil_div({columns}, {width})", y, z), (str(width), str(rows), "1"))
     arrays = sorted({a.array for one in found.code.loops for a in accesses_in(found.body, one.loop.body)})
     notes = (f"buffers that overlap without being the same ({', '.join(arrays)})",) if len(arrays) > 1 else ()
     return finish(context, found.body, made, rationale, launch=launch, not_checked=notes)
 
 
-def _edits(context: RewriteContext, found: _Found) -> list[Edit] | Refusal:
+def _edits(context: RewriteContext, found: _Found, width: int) -> list[Edit] | Refusal:
     body, column = found.body, found.column
     guard = found.work.guard
     assert guard is not None
@@ -141,7 +153,7 @@ def _edits(context: RewriteContext, found: _Found) -> list[Edit] | Refusal:
     edits = team_edits(context, body, found.code, team)
     if isinstance(edits, Refusal):
         return edits
-    edits += column_number(context, body, column.name, own, limit)
+    edits += column_number(context, body, column.name, own, limit, width)
     if found.work.leaves:
         return [*edits, _without_line(context, guard)]
     return _unwrapped(context, found, guard, edits)

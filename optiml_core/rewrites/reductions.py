@@ -263,20 +263,26 @@ def _block_text(name: str, warp: str, kind: str, type_: str, step: str) -> str:
 
 
 def _column_text(name: str, kind: str, type_: str, step: str) -> str:
-    combined = _combined(kind, type_, "result", "partial[row][threadIdx.x]").replace("@@", step + step)
+    other = "partial[threadIdx.x + (threadIdx.y + rows) * blockDim.x]"
+    combined = _combined(kind, type_, "value", other).replace("@@", step * 3)
     type_ = type_ if type_ in _SHUFFLED else "T"
     return (
         f"// The {_WORDS[kind]} of `value` over the threads with the same threadIdx.x, in each of them.\n"
-        "// For blocks of at most 32 x 32 threads, all of which must call it.\n"
+        "// For blocks of at most 1024 threads whose height is a power of two; all threads must call it.\n"
         f"{_header(type_)}__device__ __forceinline__ {type_} {name}({type_} value) {{\n"
-        f"{step}__shared__ {type_} partial[32][32];\n"
-        f"{step}partial[threadIdx.y][threadIdx.x] = value;\n"
-        f"{step}__syncthreads();\n"
-        f"{step}{type_} result = partial[0][threadIdx.x];\n"
-        f"{step}for (int row = 1; row < blockDim.y; row++) {{\n"
-        f"{step}{step}{combined}\n"
+        f"{step}__shared__ {type_} partial[1024];\n"
+        f"{step}const int own = threadIdx.x + threadIdx.y * blockDim.x;\n"
+        f"{step}partial[own] = value;\n"
+        f"{step}for (int rows = blockDim.y / 2; rows > 0; rows /= 2) {{\n"
+        f"{step}{step}__syncthreads();\n"
+        f"{step}{step}if (threadIdx.y < rows) {{\n"
+        f"{step}{step}{step}{combined}\n"
+        f"{step}{step}{step}partial[own] = value;\n"
+        f"{step}{step}}}\n"
         f"{step}}}\n"
+        f"{step}__syncthreads();\n"
+        f"{step}value = partial[threadIdx.x];\n"
         f"{step}__syncthreads();  // before `partial` is used again\n"
-        f"{step}return result;\n"
+        f"{step}return value;\n"
         "}\n"
     )
