@@ -404,6 +404,7 @@ BOTTLENECK_KINDS: tuple[str, ...] = (
     "narrow-access",
     "barrier-bound",
     "memory-latency",
+    "repeated-pass",
 )
 
 

@@ -31,6 +31,7 @@ from optiml_core.rewrites.syntax import (
 )
 from optiml_core.rewrites.type_names import resolved_type
 
+
 @frozen
 class ColumnBlock:
     """``column``: the local that is blockIdx.x. ``columns``: the kernel's parameter that says how many there are.
@@ -205,9 +206,7 @@ def column_block_edits(context: RewriteContext, found: ColumnBlock, width: int) 
     return edits
 
 
-def column_number(
-    context: RewriteContext, body: KernelBody, name: str, own: str, limit: str, width: int
-) -> list[Edit]:
+def column_number(context: RewriteContext, body: KernelBody, name: str, own: str, limit: str, width: int) -> list[Edit]:
     """``own``, the thread's column in the launch, and the kernel's ``name`` for it kept below ``limit``."""
     unit, value, variable = context.unit, body.definitions[name], body.locals[name]
     start = variable.declaration.start_byte

@@ -131,7 +131,7 @@ def _read_loop(context: RewriteContext, body: KernelBody, loop: CountedLoop) -> 
     if not loads:
         return Refusal("the loop loads nothing whose place is known ahead")
     stored = {one.array for one in accesses if one.writes and one.space == "parameter"} | atomics
-    if _counts_by_number(body, loop) and not stored:
+    if _counts_by_number(body, loop) and not stored and not _branches(loop):
         return Refusal("the compiler loads ahead by itself in a loop whose rounds it can count")
     notes: list[str] = []
     for array in sorted(stored):
@@ -147,6 +147,14 @@ def _read_loop(context: RewriteContext, body: KernelBody, loop: CountedLoop) -> 
 def _counts_by_number(body: KernelBody, loop: CountedLoop) -> bool:
     """Whether the step is a number, so that a compiler can count the rounds in front of the loop."""
     return loop.step is None or body.polynomial(loop.step).constant is not None
+
+
+def _branches(loop: CountedLoop) -> bool:
+    """Whether a round has a branch that a compiler cannot make a selection of: it moves no load across one."""
+    return any(
+        len(statements_of(field(one, "consequence"))) > 1 or next(walk_types(one, "call_expression"), None) is not None
+        for one in walk_types(loop.body, "if_statement")
+    )
 
 
 def _loads(
@@ -388,4 +396,4 @@ def _is_target(statement: Node, node: Node) -> bool:
     return made is not None and made.left.id == node.id
 
 
-REWRITE = Rewrite("load-ahead", ("latency-bound-launch", "low-occupancy", "narrow-access"), options, apply)
+REWRITE = Rewrite("load-ahead", ("memory-latency", "latency-bound-launch"), options, apply)

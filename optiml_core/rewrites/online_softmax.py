@@ -336,4 +336,4 @@ def _line_away(context: RewriteContext, node: Node) -> Edit:
     return edit(unit, start, end + 1, "") if alone else edit(unit, node.start_byte, node.end_byte, "")
 
 
-REWRITE = Rewrite("online-softmax", ("redundant-global-traffic", "latency-bound-launch"), options, apply)
+REWRITE = Rewrite("online-softmax", ("repeated-pass", "redundant-global-traffic"), options, apply)

@@ -292,4 +292,4 @@ def _without(context: RewriteContext, node: Node) -> Edit:
     return edit(unit, node.start_byte, node.end_byte, ";" if node.parent is None else "")
 
 
-REWRITE = Rewrite("recompute-element", ("redundant-global-traffic", "latency-bound-launch"), options, apply)
+REWRITE = Rewrite("recompute-element", ("repeated-pass", "redundant-global-traffic"), options, apply)

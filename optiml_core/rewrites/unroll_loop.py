@@ -91,4 +91,6 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     return finish(context, body, edits, rationale)
 
 
-REWRITE = Rewrite("unroll-loop", ("latency-bound-launch", "low-occupancy", "barrier-bound"), options, apply)
+REWRITE = Rewrite(
+    "unroll-loop", ("memory-latency", "latency-bound-launch", "low-occupancy", "barrier-bound"), options, apply
+)

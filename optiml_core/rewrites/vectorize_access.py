@@ -95,4 +95,4 @@ def _lines(context: RewriteContext, one: OneElement, arrays: tuple[VectorArray, 
     return lines
 
 
-REWRITE = Rewrite("vectorize-access", ("narrow-access", "latency-bound-launch"), options, apply)
+REWRITE = Rewrite("vectorize-access", ("narrow-access", "memory-latency", "latency-bound-launch"), options, apply)

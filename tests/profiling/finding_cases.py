@@ -334,6 +334,58 @@ __global__ void k(const float* a, float* y, int rows, int cols) {
 """,
     ),
     FindingCase(
+        "one load at a time",
+        "memory-latency",
+        5,
+        "of their time waiting for loads of `x` in line 5",
+        "load-ahead",
+        """// optiml: rows = 264, cols = 65536, x[rows * cols]: normal, y[rows], block = 128, grid = rows
+__global__ void k(const float* x, float* y, int cols) {
+  float s = 0.0f;
+  for (int c = threadIdx.x; c < cols; c += blockDim.x) {
+    s += x[blockIdx.x * cols + c];
+  }
+  atomicAdd(&y[blockIdx.x], s);
+}
+""",
+        """// optiml: rows = 264, cols = 65536, x[rows * cols]: normal, y[rows], block = 1024, grid = rows
+__global__ void k(const float* x, float* y, int cols) {
+  float s = 0.0f;
+  for (int c = threadIdx.x; c < cols; c += 8 * blockDim.x) {
+    float v[8];
+#pragma unroll
+    for (int k = 0; k < 8; k++) v[k] = x[blockIdx.x * cols + c + k * blockDim.x];
+#pragma unroll
+    for (int k = 0; k < 8; k++) s += v[k];
+  }
+  atomicAdd(&y[blockIdx.x], s);
+}
+""",
+        needs_compiler=True,
+    ),
+    FindingCase(
+        "a row read twice",
+        "repeated-pass",
+        5,
+        "`x` is read in 2 passes over it in line 5",
+        "online-softmax",
+        """// optiml: rows = 8192, cols = 16384, x[rows * cols]: normal, y[rows], block = 256, grid = rows
+__global__ void k(const float* x, float* y, int cols) {
+  float a = -INFINITY, b = 0.0f;
+  for (int c = threadIdx.x; c < cols; c += 256) a = fmaxf(a, x[blockIdx.x * cols + c]);
+  for (int c = threadIdx.x; c < cols; c += 256) b += expf(x[blockIdx.x * cols + c] - a);
+  y[blockIdx.x] = b;
+}
+""",
+        """// optiml: rows = 8192, cols = 16384, x[rows * cols]: normal, y[rows], block = 256, grid = rows
+__global__ void k(const float* x, float* y, int cols) {
+  float a = -INFINITY;
+  for (int c = threadIdx.x; c < cols; c += 256) a = fmaxf(a, x[blockIdx.x * cols + c]);
+  y[blockIdx.x] = a;
+}
+""",
+    ),
+    FindingCase(
         "a tree of barriers",
         "barrier-bound",
         5,

@@ -86,3 +86,12 @@ def test_a_slow_path_behind_a_call_is_not_counted() -> None:
 def test_what_nothing_reaches_does_not_run() -> None:
     machine = code(EXIT, ".L_x_3:", ADD, back(".L_x_3"))
     assert executions(machine)[1] == 0.0
+
+
+def test_a_path_that_was_not_taken_runs_not_at_all() -> None:
+    # A vector path in line 5, the scalar path beside it in line 12, of which nobody saw an access.
+    machine = code(ADD, ".L_x_1:", at(5), WIDE, back(".L_x_1"), ".L_x_2:", at(12), LOAD, ADD, back(".L_x_2"), EXIT)
+    assert executions(machine, counted(5, 6400, size=16)) == [WARPS, 6400.0, 0.0, WARPS]
+    # A line next to one that was seen may be the same expression, broken over two lines.
+    near = code(ADD, ".L_x_1:", at(5), WIDE, back(".L_x_1"), ".L_x_2:", at(6), LOAD, ADD, back(".L_x_2"), EXIT)
+    assert executions(near, counted(5, 6400, size=16))[2] > 0

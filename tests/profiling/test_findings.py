@@ -14,7 +14,7 @@ from tests.profiling.finding_cases import CASES, FindingCase
 REWRITES = {
     "launch-shape", "swap-thread-roles", "shared-tile-transpose", "pad-shared", "register-accumulator",
     "restrict-readonly", "vectorize-access", "unroll-loop", "coarsen-grid-stride", "shuffle-reduction", "parallel-row",
-    "privatize-atomics", "register-tile-matmul", "float-literals",
+    "privatize-atomics", "register-tile-matmul", "float-literals", "load-ahead", "recompute-element", "online-softmax",
 }  # fmt: skip
 
 

@@ -11,9 +11,11 @@ from optiml_core.profiling.findings import (
     divergence,
     latency_bound_launch,
     low_occupancy,
+    memory_latency,
     narrow_access,
     redundant_global_traffic,
     register_spill,
+    repeated_pass,
     shared_bank_conflict,
     uncoalesced_access,
 )
@@ -33,6 +35,8 @@ FINDERS: tuple[Callable[[FindingContext], tuple[Finding, ...]], ...] = (
     accidental_double.find,
     narrow_access.find,
     barrier_bound.find,
+    memory_latency.find,
+    repeated_pass.find,
 )
 
 _SEVERITY = {"high": 0, "medium": 1, "low": 2}

@@ -50,7 +50,7 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
     "low-occupancy": ("launch-shape",),
     "divergence": ("shuffle-reduction", "swap-thread-roles", "launch-shape"),
     "latency-bound-launch": ("launch-shape", "parallel-row", "coarsen-grid-stride"),
-    "memory-latency": ("vectorize-access", "unroll-loop", "coarsen-grid-stride", "register-accumulator"),
+    "memory-latency": ("load-ahead", "vectorize-access", "unroll-loop", "coarsen-grid-stride", "register-accumulator"),
     "barrier-bound": ("shuffle-reduction", "launch-shape"),
 }
 

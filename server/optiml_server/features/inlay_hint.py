@@ -15,6 +15,7 @@ SHORT = {
     "register-spill": "spills",
     "divergence": "divergent",
     "atomic-contention": "contended",
+    "memory-latency": "waits",
 }
 
 
