@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from optiml_core.records import AccessCounts, Failure, Launch, ResourceUsage, Variant
+from optiml_core.records import AccessCounts, Check, Failure, Launch, ResourceUsage, Variant
 
 Array = npt.NDArray[np.generic]
 
@@ -145,4 +147,35 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Ends the worker processes. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class MeasuringDevice(Device, Protocol):
+    """A device with a clock, counters and checkers of its own: a GPU, or the record of one."""
+
+    def target(self) -> str | Failure:
+        """The GPU's name for people; a record's says that it is one."""
+        ...
+
+    def time_launches(
+        self, built: Built, launch: Launch, contents: Contents, repetitions: int, flush: bool
+    ) -> float | Failure:
+        """Mean seconds of a launch; see ``measurement.TimingDevice``."""
+        ...
+
+    def clock(self) -> float:
+        """Seconds of the clock by which timings are checked: they cannot take longer than passes on it."""
+        ...
+
+    def exclusive(self) -> AbstractContextManager[Failure | None]:
+        """Holds the device against other processes of ours; yields a Failure where that cannot be."""
+        ...
+
+    def sanitize(self, built: Built, launch: Launch, contents: Contents, checker: str) -> Check:
+        """One of compute-sanitizer's checkers on one launch; only an explicit clean summary passes."""
+        ...
+
+    def write_ncu_report(self, built: Built, launch: Launch, contents: Contents, report: Path) -> str | Failure:
+        """Counts one launch with Nsight Compute into ``report``; the mangled name of the kernel that it is of."""
         ...

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,17 @@ from optiml_core.device.cuda.requests import (
     TimeRequest,
 )
 from optiml_core.device.protocol import Built, Contents, Fault, RunOptions, RunResult
-from optiml_core.records import BufferArgument, ElementType, Failure, Launch, ResourceUsage, ScalarArgument, Variant
+from optiml_core.records import (
+    BufferArgument,
+    Check,
+    ElementType,
+    Failure,
+    Launch,
+    ResourceUsage,
+    ScalarArgument,
+    Variant,
+)
+from optiml_core.toolchain import discover
 
 TIMING_SECONDS = 60.0
 
@@ -191,6 +203,32 @@ class CudaDevice:
             said = answer.seconds * repetitions
             return Failure("bad-timing", f"events say {said:.3g} s, the clock {answer.wall:.3g} s")
         return answer.seconds
+
+    def clock(self) -> float:
+        """The parent's own clock, in seconds."""
+        return time.monotonic()
+
+    def target(self) -> str | Failure:
+        state = self.state()
+        return state if isinstance(state, Failure) else state.name
+
+    # ------------------------------------------------------------------------------------ tools
+
+    def sanitize(self, built: Built, launch: Launch, contents: Contents, checker: str) -> Check:
+        """See ``tools.sanitize``."""
+        from optiml_core.device.cuda import tools
+
+        return tools.sanitize(self, built, launch, contents, discover(), checker)
+
+    def write_ncu_report(self, built: Built, launch: Launch, contents: Contents, report: Path) -> str | Failure:
+        """See ``tools.profile_with_ncu``."""
+        from optiml_core.device.cuda import tools
+
+        image = self.image_of(built)
+        if image is None:
+            return Failure("bad-input", "this variant was built by another device")
+        failed = tools.profile_with_ncu(self, built, launch, contents, discover(), report)
+        return image.symbol if failed is None else failed
 
     def _worker_restarted(self) -> bool:
         restarts = self._worker.restarts
