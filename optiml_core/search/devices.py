@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from optiml_core.device.cuda import CudaDevice
 from optiml_core.device.cuda.device import CompiledForGpu, CompileForGpu
 from optiml_core.device.emulator import EmulatorDevice
 from optiml_core.device.protocol import Device
+from optiml_core.device.recorded import RecordedDevice, read_record
 from optiml_core.records import Failure, Variant
 from optiml_core.source import SourceFile, parse
 from optiml_core.store import Store
@@ -13,9 +16,13 @@ from optiml_core.toolchain import CompilePool, Toolchain, compile_request
 
 
 def open_device(name: str, toolchain: Toolchain, store: Store | None = None) -> Device | Failure:
-    """``emulator`` or ``cuda:N``. A device that is not there is a Failure that says what would bring it."""
+    """``emulator``, ``cuda:N`` or ``recorded:FOLDER``. A device that is not there is a Failure that says what would
+    bring it."""
     if name == "emulator":
         return EmulatorDevice()
+    if name.startswith("recorded:"):
+        record = read_record(Path(name.removeprefix("recorded:")))
+        return record if isinstance(record, Failure) else RecordedDevice(record, EmulatorDevice())
     if name.startswith("cuda:") and name[5:].isdigit():
         device = CudaDevice(int(name[5:]), compiler_for_gpu(CompilePool(toolchain, 1, store)))
         state = device.state()

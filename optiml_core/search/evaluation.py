@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Literal
 
 from attrs import evolve
 
-from optiml_core.device.cuda import CudaDevice
-from optiml_core.device.cuda.tools import CHECKERS, sanitize
 from optiml_core.device.emulator import EmulatorDevice
-from optiml_core.device.protocol import Built, Contents, Device
+from optiml_core.device.protocol import Device, MeasuringDevice
+from optiml_core.device.recorded import RecordedDevice
 from optiml_core.measurement import PairPlan
 from optiml_core.profiling import find_findings
+from optiml_core.profiling.nsight import findings_of, profile_of
 from optiml_core.profiling.profiler import Profiler, without_time
 from optiml_core.records import (
-    Check,
     Failure,
     Finding,
     Kernel,
@@ -31,6 +31,7 @@ from optiml_core.records import (
     Verdict,
 )
 from optiml_core.rewrites import RewriteContext
+from optiml_core.search.counting import LaunchCounter
 from optiml_core.search.devices import open_device
 from optiml_core.search.guardrails import is_better, regression
 from optiml_core.search.joint_verdict import JointVerifier
@@ -39,6 +40,7 @@ from optiml_core.search.problem import EvaluationTask, SearchProblem, workload_o
 from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
 from optiml_core.search.records import Outcome, OutcomeState, Proposal
 from optiml_core.search.reward import FAILED, REFUSED, reward
+from optiml_core.search.sanitizing import with_sanitizer
 from optiml_core.search.shadowed_device import ShadowedDevice
 from optiml_core.search.timing import FINAL_PLAN, SEARCH_PLAN, GpuTimer, Timing, predicted_timing
 from optiml_core.source import SourceFile, TranslationUnit, parse
@@ -47,7 +49,7 @@ from optiml_core.store import Store
 from optiml_core.toolchain import CompilePool, discover, gpu_facts
 from optiml_core.toolchain.candidate_includes import refuse_new_includes
 from optiml_core.verification import Verifier
-from optiml_core.workload import Workload, make_contents, resolve_launch, size_variations
+from optiml_core.workload import Workload, resolve_launch
 
 
 class ProblemError(Exception):
@@ -61,7 +63,8 @@ class ProblemError(Exception):
 class Evaluator:
     """Holds what evaluations of one problem share: the parsed original, its workload, a device and a verifier."""
 
-    def __init__(self, problem: SearchProblem) -> None:
+    def __init__(self, problem: SearchProblem, measuring: MeasuringDevice | None = None) -> None:
+        """``measuring`` stands for the GPU that the problem names, when somebody else opened it."""
         self.problem = problem
         self.toolchain = discover()
         gpu = gpu_facts(problem.gpu)
@@ -78,16 +81,19 @@ class Evaluator:
         on_emulator = self._verifier(self.emulator)
         self.verifier: Verifier | JointVerifier = on_emulator
         self.timer: GpuTimer | None = None
+        self.counter: LaunchCounter | None = None
         if problem.device != "emulator":
-            device = open_device(problem.device, self.toolchain, Store.open())
+            device = measuring or open_device(problem.device, self.toolchain, Store.open())
             if isinstance(device, Failure):
                 raise ProblemError(device)
-            assert isinstance(device, CudaDevice)
-            state = device.state()
-            target = self.gpu.name if isinstance(state, Failure) else state.name
+            assert isinstance(device, MeasuringDevice)
+            target = device.target()
+            if isinstance(target, Failure):
+                raise ProblemError(target)
             self.device = device
             self.verifier = JointVerifier(on_emulator, self._verifier(ShadowedDevice(device, self.emulator)))
             self.timer = GpuTimer(problem.original, self.workload, device, target, problem.seed)
+            self.counter = LaunchCounter(self.workload, device, problem.profile, problem.seed)
         self.judge = RuleJudge()
         # Disassembling costs more than everything else of an evaluation, so only what may be offered is read in
         # machine code; inside the search, prediction is compared with prediction by the rougher profiler.
@@ -125,6 +131,10 @@ class Evaluator:
             return Outcome("failed", timing.message, 0.0, original, key, verdict, failure=timing, seconds=spent)
         spent.update(self._spent)
         findings = self._findings(timing.profile, self.unit, self.kernel, self.launch)
+        counters = None
+        if self.counter is not None and self.counter.counts_originals:
+            counters, findings = self._counted(original, key, self.unit, self.kernel, self.launch, findings)
+            spent.update(self._spent)
         proposals = propose_rewrites(
             self._context(original, self.unit, self.kernel, self.launch, findings), self.problem.rewrites
         )
@@ -141,6 +151,8 @@ class Evaluator:
             findings,
             proposals,
             seconds=spent,
+            counters=counters,
+            notes=self._notes(),
         )
 
     def _evidence_of_original(self, exact: bool) -> Timing | Failure:
@@ -214,7 +226,7 @@ class Evaluator:
             state: OutcomeState = "compile-error" if built.kind == "compile-error" else "failed"
             return Outcome(state, built.message, FAILED, variant, key, failure=built, seconds=spent)
         started = time.monotonic()
-        verdict = self.verifier.verify(variant, task.level)
+        verdict = self._verified(variant, task.level)
         spent["verify"] = time.monotonic() - started
         if verdict.equivalent is not True:
             wrong = verdict.equivalent is False
@@ -229,10 +241,18 @@ class Evaluator:
             )
         self._spent = {}
         started = time.monotonic()
-        outcome = self._time_and_judge(variant, key, verdict, built, exact=task.level == "full")
+        outcome = self._time_and_judge(variant, key, verdict, task)
         spent.update(self._spent)
         spent["judge and propose"] = time.monotonic() - started - sum(self._spent.values())
         return evolve(outcome, seconds=spent)
+
+    def _verified(self, variant: Variant, level: Literal["quick", "full"]) -> Verdict:
+        verdict = self.verifier.verify(variant, level)
+        unrecorded = self.device.unrecorded_runs if isinstance(self.device, RecordedDevice) else 0
+        if unrecorded == 0:
+            return verdict
+        text = f"{unrecorded} runs on the GPU: the record does not have them, so the emulator's stand for them"
+        return evolve(verdict, not_checked=(*verdict.not_checked, text))
 
     def _apply(self, variant: Variant, proposal: Proposal) -> Variant | Outcome:
         unit, kernel = self._parse(variant)
@@ -246,7 +266,8 @@ class Evaluator:
             return Outcome("refused", applied.message, REFUSED, refused, key, failure=applied)
         return applied
 
-    def _time_and_judge(self, variant: Variant, key: str, verdict: Verdict, built: Built, exact: bool) -> Outcome:
+    def _time_and_judge(self, variant: Variant, key: str, verdict: Verdict, task: EvaluationTask) -> Outcome:
+        exact = task.level == "full"
         original = self._evidence_of_original(exact)
         if isinstance(original, Failure):
             return Outcome("failed", original.message, FAILED, variant, key, verdict, failure=original)
@@ -283,12 +304,19 @@ class Evaluator:
         unit, kernel = self._parse(variant)
         launch = self._launch(variant.launch_change)
         findings = self._findings(timing.profile, unit, kernel, launch)
+        counters = None
+        if self.counter is not None and self.counter.worth_it(measurement, task.parent_speedup):
+            counters, findings = self._counted(variant, key, unit, kernel, launch, findings)
+        # Proxies are compared within one origin: the hardware's counters where both have them.
+        before, after = original.profile, timing.profile
+        if counters is not None and task.original_counters is not None:
+            before, after = task.original_counters, counters
         slower = regression(timing.other_launches)
         better = is_better(measurement)
         return Outcome(
             "better" if better else "not-better",
             describe(measurement),
-            reward(measurement, original.profile, timing.profile, slower),
+            reward(measurement, before, after, slower),
             variant,
             key,
             verdict,
@@ -298,6 +326,7 @@ class Evaluator:
             findings,
             propose_rewrites(self._context(variant, unit, kernel, launch, findings), self.problem.rewrites),
             judgement,
+            counters=counters,
         )
 
     def remeasure(self, outcome: Outcome) -> Outcome:
@@ -305,49 +334,15 @@ class Evaluator:
         original = self._evidence_of_original(exact=True)
         if isinstance(original, Failure):
             return evolve(outcome, state="failed", reason=original.message, failure=original)
-        checked = self._with_sanitizer(outcome)
-        if checked.state == "wrong":
-            return checked
-        outcome = checked
+        if isinstance(self.device, MeasuringDevice):
+            outcome = with_sanitizer(outcome, self.problem.original, self.workload, self.device, self.problem.seed)
+        if outcome.state == "wrong":
+            return outcome
         timing = self._time(outcome.variant, original, True, FINAL_PLAN)
         if isinstance(timing, Failure):
             return evolve(outcome, state="failed", reason=timing.message, failure=timing)
         state: OutcomeState = "better" if is_better(timing.measurement) else "not-better"
         return evolve(outcome, state=state, reason=describe(timing.measurement), measurement=timing.measurement)
-
-    def _with_sanitizer(self, outcome: Outcome) -> Outcome:
-        """compute-sanitizer on what is about to be offered, at a small size; what the original does too is allowed."""
-        device = self.device
-        if not isinstance(device, CudaDevice) or outcome.verdict is None:
-            return outcome
-        sizes = size_variations(self.workload, self.problem.seed)
-        checks = []
-        for checker in CHECKERS:
-            check = self._sanitized(device, outcome.variant, dict(sizes[0]) if sizes else {}, checker)
-            if check.result == "failed":
-                own = self._sanitized(device, self.problem.original, dict(sizes[0]) if sizes else {}, checker)
-                if own.result == "failed":
-                    check = evolve(check, result="passed", detail=f"no more than the original: {own.detail}")
-            checks.append(check)
-        verdict = evolve(outcome.verdict, checks=(*outcome.verdict.checks, *checks))
-        failed = next((check for check in checks if check.result == "failed"), None)
-        if failed is not None:
-            reason = f"{failed.name}: {failed.detail}"
-            verdict = evolve(verdict, equivalent=False, reason=reason)
-            return evolve(outcome, state="wrong", reason=reason, verdict=verdict)
-        return evolve(outcome, verdict=verdict)
-
-    def _sanitized(self, device: CudaDevice, variant: Variant, sizes: dict[str, int | float], checker: str) -> Check:
-        launch = resolve_launch(self.workload, 0, sizes, variant.launch_change)
-        if isinstance(launch, Failure):
-            return Check(f"compute-sanitizer {checker}", "not_run", launch.message)
-        made = make_contents(launch, self.problem.seed)
-        if isinstance(made, Failure):
-            return Check(f"compute-sanitizer {checker}", "not_run", made.message)
-        built = device.build(variant, launch.template_arguments)
-        if isinstance(built, Failure):
-            return Check(f"compute-sanitizer {checker}", "not_run", built.message)
-        return sanitize(device, built, launch, Contents(made), self.toolchain, checker)
 
     # ---------------------------------------------------------------------------------- pieces
 
@@ -372,6 +367,30 @@ class Evaluator:
     ) -> tuple[Finding, ...]:
 
         return find_findings(profile, unit, kernel, launch) if profile is not None else ()
+
+    def _counted(
+        self,
+        variant: Variant,
+        key: str,
+        unit: TranslationUnit,
+        kernel: Kernel,
+        launch: Launch,
+        findings: tuple[Finding, ...],
+    ) -> tuple[Profile | None, tuple[Finding, ...]]:
+        """ncu's profile of a variant, and its findings joined with those of the emulator; these alone where ncu has
+        nothing to say. Its time is left out: what is reported is measured in pairs."""
+        assert self.counter is not None
+        started = time.monotonic()
+        reported = self.counter.count(variant, key)
+        self._spent["ncu"] = time.monotonic() - started
+        if reported is None:
+            return None, findings
+        profile = without_time(profile_of(reported, variant.file, variant.kernel, "ncu"))
+        return profile, findings_of(reported, profile, unit, kernel, launch, findings)
+
+    def _notes(self) -> tuple[str, ...]:
+        problem = self.counter.problem if self.counter is not None else None
+        return () if problem is None else (f"no counters of the GPU: {problem.message}",)
 
     def _context(
         self,
@@ -399,9 +418,12 @@ def describe(measurement: Measurement) -> str:
 def evidence_of(before: Outcome, after: Outcome) -> Mapping[str, float | str]:
     """What changed between two nodes, in numbers: for the trajectory."""
     evidence: dict[str, float | str] = {}
-    if before.profile is not None and after.profile is not None:
-        for name, old in before.profile.metrics.items():
-            new = after.profile.metrics.get(name)
+    # Counters of the hardware where both have them; never one node's against another's emulated ones.
+    pairs = ((before.counters, after.counters), (before.profile, after.profile))
+    old_profile, new_profile = next((pair for pair in pairs if None not in pair), (None, None))
+    if old_profile is not None and new_profile is not None:
+        for name, old in old_profile.metrics.items():
+            new = new_profile.metrics.get(name)
             if new is not None and old > 0 and abs(new - old) > 0.02 * old:
                 evidence[name] = f"{old:.4g} -> {new:.4g}"
     if before.roofline and after.roofline and before.roofline.bound_by != after.roofline.bound_by:

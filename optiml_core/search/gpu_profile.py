@@ -6,9 +6,8 @@ import statistics
 
 from attrs import evolve, frozen
 
-from optiml_core.device.cuda import CudaDevice
 from optiml_core.device.emulator import EmulatorDevice
-from optiml_core.device.protocol import Contents
+from optiml_core.device.protocol import Contents, MeasuringDevice
 from optiml_core.measurement import predict
 from optiml_core.profiling import find_findings, profile_on_device, roofline
 from optiml_core.profiling.nsight import findings_of, profile_of
@@ -39,7 +38,7 @@ def profile_on_gpu(
     kernel: Kernel,
     workload: Workload,
     launch: Launch,
-    device: CudaDevice,
+    device: MeasuringDevice,
     gpu: GpuFacts,
     toolchain: Toolchain,
 ) -> GpuProfile | Failure:
@@ -61,7 +60,7 @@ def profile_on_gpu(
                 return seconds
             times.append(seconds)
     time = statistics.median(times)
-    counted = count_launch(device, built, launch, contents, toolchain)
+    counted = count_launch(device, built, launch, contents)
     with EmulatorDevice() as emulator:
         emulated = profile_on_device(variant, workload, emulator, gpu, toolchain)
     others = () if isinstance(emulated, Failure) else find_findings(emulated, unit, kernel, launch)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from attrs import evolve, frozen
 
-from optiml_core.records import Step
+from optiml_core.records import Profile, Step
 from optiml_core.search.budget import Budget, BudgetClock
 from optiml_core.search.guardrails import is_better
 from optiml_core.search.problem import EvaluationTask, SearchProblem
@@ -168,7 +168,8 @@ def _round(
     if not leaves:
         return None if late is not None and late.waiting() else "exhausted"
     known = frozenset(tree.by_source)
-    tasks = [_task(leaf, known) for leaf in leaves]
+    counters = tree.root.outcome.counters if tree.root.outcome is not None else None
+    tasks = [_task(leaf, known, counters) for leaf in leaves]
     outcomes = evaluations.evaluate(tasks, cancelled)
     before = tree.best()
     for leaf, outcome in zip(leaves, outcomes, strict=True):
@@ -271,9 +272,10 @@ def _ablate(
     return best, chain, notes
 
 
-def _task(leaf: Node, known: frozenset[str]) -> EvaluationTask:
+def _task(leaf: Node, known: frozenset[str], original_counters: Profile | None) -> EvaluationTask:
     parent, proposal = _origin(leaf)
-    return EvaluationTask(parent.variant, (proposal,), "quick", known)
+    speedup = parent.measurement.speedup if parent.measurement is not None else 1.0
+    return EvaluationTask(parent.variant, (proposal,), "quick", known, speedup, original_counters)
 
 
 def _origin(leaf: Node) -> tuple[Outcome, Proposal]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from optiml_core.records import Kernel, Variant
+from optiml_core.records import Kernel, Profile, Variant
 from optiml_core.search.program_digest import program_digest
 from optiml_core.search.records import Proposal
 from optiml_core.source import TranslationUnit
@@ -78,6 +78,9 @@ class EvaluationTask:
     proposals: tuple[Proposal, ...]
     level: Literal["quick", "full"] = "quick"
     known: frozenset[str] = frozenset()
+    # How much faster than the original the parent was measured to be: decides whether ncu counts the node.
+    parent_speedup: float = 1.0
+    original_counters: Profile | None = None  # ncu's, for the reward's proxies
 
     def key(self, problem_key: str) -> str:
         """Identifies the task's outcome in the store, whatever else is in the tree."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from optiml_core.device.cuda import CudaDevice
-from optiml_core.device.protocol import Device
+from optiml_core.device.protocol import Device, MeasuringDevice
 from optiml_core.measurement import predict
 from optiml_core.profiling import find_findings, profile_on_device, static_profile
 from optiml_core.records import Failure, Finding, Kernel, Launch, Profile, Roofline, Variant
@@ -61,7 +60,7 @@ def _run(
     gpu: GpuFacts,
     toolchain: Toolchain,
 ) -> KernelProfile | Failure:
-    if isinstance(device, CudaDevice):
+    if isinstance(device, MeasuringDevice):
         found = profile_on_gpu(variant, unit, kernel, workload, launch, device, gpu, toolchain)
         if isinstance(found, Failure):
             return found

@@ -62,7 +62,11 @@ class Judgement:
 
 @frozen
 class Outcome:
-    """Everything one evaluation of a node found out. ``reward`` is what is backed up."""
+    """Everything one evaluation of a node found out. ``reward`` is what is backed up.
+
+    ``profile`` is the emulator's where it can run the kernel; ``counters`` is Nsight Compute's, of nodes on a GPU that
+    were worth it. ``notes``: what the user should know, each a sentence.
+    """
 
     state: OutcomeState
     reason: str
@@ -78,6 +82,8 @@ class Outcome:
     judgement: Judgement | None = None
     failure: Failure | None = None
     seconds: Mapping[str, float] = field(factory=dict)  # where the evaluation's time went
+    counters: Profile | None = None
+    notes: tuple[str, ...] = ()
 
 
 @frozen

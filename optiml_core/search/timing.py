@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from optiml_core.device.cuda import CudaDevice
-from optiml_core.device.protocol import Contents
+from optiml_core.device.protocol import Contents, MeasuringDevice
 from optiml_core.measurement import PairPlan, PreparedRun, measure_prepared_pairs, predict, speedup_prediction
 from optiml_core.measurement.statistics import StoppingRule
 from optiml_core.profiling.profiler import Profiler
@@ -56,7 +55,7 @@ def predicted_timing(
 class GpuTimer:
     """Times variants of one original on a GPU; its contents stay on the GPU from comparison to comparison."""
 
-    def __init__(self, original: Variant, workload: Workload, device: CudaDevice, target: str, seed: int) -> None:
+    def __init__(self, original: Variant, workload: Workload, device: MeasuringDevice, target: str, seed: int) -> None:
         self._original = original
         self._workload = workload
         self._device = device
@@ -82,7 +81,12 @@ class GpuTimer:
                     return first
             # The roofline's floor assumes the caches cold; a warm L2 may beat DRAM, so half of it is the bound.
             return measure_prepared_pairs(
-                original, candidate, self._device, self._target, evolve(plan, floor=floor * 0.5, seed=self._seed)
+                original,
+                candidate,
+                self._device,
+                self._target,
+                evolve(plan, floor=floor * 0.5, seed=self._seed),
+                clock=self._device.clock,
             )
 
     def _original_run(self) -> PreparedRun | Failure:

@@ -22,7 +22,7 @@ def search_result(problem: SearchProblem, grown: GrownTree, workload: Workload, 
         best = None
     return SearchResult(
         kernel=problem.original.kernel,
-        device=problem.device,
+        device="recorded" if problem.device.startswith("recorded:") else problem.device,
         target=problem.gpu,
         origin=workload.origin,
         launches=tuple(launch_text(launch) for launch in launches),
@@ -34,7 +34,7 @@ def search_result(problem: SearchProblem, grown: GrownTree, workload: Workload, 
         evaluations=grown.evaluations,
         seconds=grown.seconds,
         stopped=grown.stopped,
-        notes=grown.notes,
+        notes=(*grown.baseline.notes, *grown.notes),
         spent=time_spent(grown),
     )
 

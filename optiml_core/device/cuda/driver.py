@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from optiml_core.device.cuda.flush import CacheFlush
 from optiml_core.device.cuda.requests import (
     BufferBytes,
     GpuState,
@@ -74,10 +75,17 @@ class Gpu:
         self._sessions: dict[str, dict[str, DeviceBuffer]] = {}
         self._golden: dict[str, dict[str, Any]] = {}
         self._written: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._flush: tuple[Any, int] | None = None
+        self._flush: CacheFlush | None = None
         self._warm = ("", "")
 
     def close(self) -> None:
+        """Frees everything in the order in which the driver can take it: a context that is still on PyCUDA's stack when
+        the process ends makes PyCUDA complain on stderr."""
+        for session in list(self._sessions):
+            self.end_session(session)
+        self._modules.clear()
+        self._flush = None
+        del self._stream
         self._context.pop()
         self._context.detach()
 
@@ -291,8 +299,7 @@ class Gpu:
         for _ in range(request.repetitions):
             self._restore(request.session, written, buffers)
             if request.flush:
-                address, size = self._flush_buffer()
-                self._driver.memset_d8_async(address, 0, size, self._stream)
+                self._cache_flush().submit(self._stream)
             start, end = self._driver.Event(), self._driver.Event()
             start.record(self._stream)
             self._launch(function, request.launch, arguments)
@@ -317,12 +324,10 @@ class Gpu:
             end.synchronize()
         return float(start.time_till(end)) * 1e-3
 
-    def _flush_buffer(self) -> tuple[int, int]:
+    def _cache_flush(self) -> CacheFlush:
         if self._flush is None:
-            size = 2 * max(self.state().l2_bytes, 8 << 20)
-            self._flush = (self._driver.mem_alloc(size), size)
-        allocation, size = self._flush
-        return int(allocation), size
+            self._flush = CacheFlush(self._driver, self.state().l2_bytes)
+        return self._flush
 
     def end_session(self, session: str) -> None:
         """Frees a timing session's buffers."""

@@ -5,6 +5,7 @@ No host code of a candidate exists here; it holds compiled device code, buffers 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -62,8 +63,10 @@ def serve(connection: Connection, index: int, parent: int) -> None:
         try:
             request: Request | None = connection.recv()
         except (EOFError, OSError):
-            return
+            request = None
         if request is None:
+            with contextlib.suppress(Exception):  # leaving anyway; what cannot be freed ends with the process
+                gpu.close()
             return
         answer: Answer
         try:

@@ -23,6 +23,7 @@ SECTOR = 32
 COUNTS: Mapping[str, tuple[str, ...]] = {
     "blocks": ("launch__grid_size",),
     "threads_per_block": ("launch__block_size",),
+    "waves": ("launch__waves_per_multiprocessor",),
     "warp_instructions": ("smsp__inst_executed.sum", "sm__inst_executed.sum", "inst_executed"),
     "dram_read_bytes": ("dram__bytes_read.sum",),
     "dram_write_bytes": ("dram__bytes_write.sum",),

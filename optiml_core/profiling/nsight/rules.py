@@ -27,6 +27,10 @@ from optiml_core.records import Finding
 Severity = Literal["high", "medium", "low"]
 LARGEST_SHARE = 95.0  # percent of the run time: an estimate beyond that is of a kernel that does nothing else
 LOW_OCCUPANCY = 0.5  # older versions of ncu speak of everything below 100 %
+FULL_WAVE = 0.9
+# What the gain of better loads cannot exceed: the part of the samples in which warps wait for them.
+LOAD_STALLS = ("stall_share_long_scoreboard", "stall_share_lg_throttle")
+OF_LOADS = frozenset({"narrow-access", "memory-latency"})
 LEAST_STALL_SHARE = 0.1  # of the samples, for a line to be named as where warps wait
 MOST_LINES = 3
 # Rule -> our kind of bottleneck. Older versions of ncu have other names for some.
@@ -113,7 +117,17 @@ def with_rules(findings: Sequence[Finding], kernel: ReportedKernel, context: Fin
         for finding, weight in zip(members, weights, strict=True):
             part = weight / total if total else 1.0 / len(members)
             result[result.index(finding)] = with_estimate(finding, estimate, part)
-    return tuple(result)
+    return tuple(no_more_than_waiting(finding, context) for finding in result)
+
+
+def no_more_than_waiting(finding: Finding, context: FindingContext) -> Finding:
+    """A gain that only shortens the waiting for loads is at most what remains when that goes away. How much that is the
+    sampler knows; the time model, on a part of its counters, does not."""
+    if finding.kind not in OF_LOADS or finding.estimated_gain is None or LOAD_STALLS[0] not in context.metrics:
+        return finding
+    waiting = min(0.95, sum(context.metrics.get(name, 0.0) for name in LOAD_STALLS))
+    gain = min(finding.estimated_gain, 1.0 / (1.0 - waiting))
+    return evolve(finding, estimated_gain=round(gain, 3), severity=severity_of(gain))
 
 
 def weight_of(finding: Finding, context: FindingContext) -> float:
@@ -193,10 +207,14 @@ def words_for(kind: str, context: FindingContext) -> tuple[str, dict[str, float 
     if kind == "divergence":
         return "many lanes sit out while others of their warp work", {}
     if kind == "latency-bound-launch":
-        blocks = metrics.get("blocks")
-        if blocks is None:
+        waves = metrics.get("waves")
+        if waves is None:
             return "the launch is too small for the GPU", {}
-        return f"a launch of {blocks:,.0f} blocks does not fill the GPU", {"blocks": blocks}
+        if waves >= 1.0:
+            return f"the last of {waves:.1f} waves of blocks leaves a part of the GPU without work", {"waves": waves}
+        if waves > FULL_WAVE:
+            return "", {}
+        return f"the blocks are {percent(waves)} of what the GPU runs at once", {"waves": waves}
     if kind == "barrier-bound":
         share = metrics.get("stall_share_barrier", 0.0)
         said = f": {percent(share)} of their samples" if share else ""

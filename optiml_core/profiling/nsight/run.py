@@ -5,31 +5,21 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from optiml_core.device.cuda import CudaDevice
-from optiml_core.device.cuda.tools import profile_with_ncu
-from optiml_core.device.protocol import Built, Contents
+from optiml_core.device.protocol import Built, Contents, MeasuringDevice
 from optiml_core.profiling.nsight.profile import DURATION
 from optiml_core.profiling.nsight.report import ReportedKernel, read_report
 from optiml_core.records import Failure, Launch
-from optiml_core.toolchain import Toolchain
 
 
-def count_launch(
-    device: CudaDevice, built: Built, launch: Launch, contents: Contents, toolchain: Toolchain
-) -> ReportedKernel | Failure:
+def count_launch(device: MeasuringDevice, built: Built, launch: Launch, contents: Contents) -> ReportedKernel | Failure:
     """ncu's counters of one launch, with its rules' results. A profiler that ran and counted nothing is a Failure."""
-    image = device.image_of(built)
-    if image is None:
-        return Failure("bad-input", "this variant was built by another device")
     with tempfile.TemporaryDirectory(prefix="optiml-ncu-") as folder:
         report = Path(folder) / "launch.ncu-rep"
-        failed = profile_with_ncu(device, built, launch, contents, toolchain, report)
-        if failed is not None:
-            return failed
+        symbol = device.write_ncu_report(built, launch, contents, report)
+        if isinstance(symbol, Failure):
+            return symbol
         reported = read_report(report)
-    if isinstance(reported, Failure):
-        return reported
-    return launch_of(reported, image.symbol)
+    return reported if isinstance(reported, Failure) else launch_of(reported, symbol)
 
 
 def launch_of(reported: tuple[ReportedKernel, ...], symbol: str) -> ReportedKernel | Failure:
