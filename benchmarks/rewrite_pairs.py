@@ -46,15 +46,17 @@ PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "layernorm_row_per_thread": (
         ("layernorm_warp_per_row",),
         ("parallel-row:0", "parallel-row:0+restrict-readonly", "parallel-row:0+vectorize-access",
-         "parallel-row:0+load-ahead:1", "parallel-row:0+load-ahead"),
+         "parallel-row:0+load-ahead:1", "parallel-row:0+vectorize-access+load-ahead:1"),
     ),
     "column_sums_block_per_column": (
         ("column_sums_split_rows", "column_sums_second_pass"),
-        ("parallel-column:0", "parallel-column:1", "parallel-column:2", "parallel-column:0+load-ahead:1"),
+        ("parallel-column:0", "parallel-column:1", "parallel-column:2", "parallel-column:1+load-ahead:1",
+         "parallel-column:2+load-ahead:1", "parallel-column:0+load-ahead:1"),
     ),
     "attention_values_column_per_thread": (
         ("attention_values_block_per_column",),
-        ("parallel-column:0", "parallel-column:0+load-ahead", "parallel-column:0+load-ahead:1"),
+        ("parallel-column:0", "parallel-column:0+load-ahead:1", "parallel-column:1+load-ahead:1",
+         "parallel-column:2", "parallel-column:2+load-ahead", "parallel-column:2+load-ahead:1"),
     ),
     "attention_scores_key_per_thread": (
         ("attention_scores_warp_per_key",),
@@ -65,7 +67,8 @@ PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("parallel-row:0", "parallel-row:0+load-ahead:1", "parallel-row:0+vectorize-access"),
     ),
     "sgemm_row_by_x": (("sgemm_warp_tiles",), ("register-tile-matmul:0", "register-tile-matmul:1")),
-    "polygon_point_per_thread": (("polygon_points_per_thread",), ("coarsen-grid-stride:0", "coarsen-grid-stride:1")),
+    "polygon_point_per_thread": (("polygon_points_per_thread",), ("coarsen-grid-stride:1", "unroll-and-jam:0", "unroll-and-jam:1",
+                                                               "unroll-and-jam:2")),
     "histogram_global": (("histogram_shared",), ("privatize-atomics:0", "privatize-atomics:1")),
     "histogram256_global": (
         ("histogram256_shared",), ("privatize-atomics:0", "coarsen-grid-stride:0+privatize-atomics:0+load-ahead"),

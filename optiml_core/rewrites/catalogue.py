@@ -20,6 +20,7 @@ from optiml_core.rewrites import (
     shuffle_reduction,
     swap_thread_roles,
     tune_constant,
+    unroll_and_jam,
     unroll_loop,
     vectorize_access,
 )
@@ -35,6 +36,7 @@ CATALOGUE: tuple[Rewrite, ...] = (
     register_accumulator.REWRITE,
     swap_thread_roles.REWRITE,
     load_ahead.REWRITE,
+    unroll_and_jam.REWRITE,
     vectorize_access.REWRITE,
     shuffle_reduction.REWRITE,
     privatize_atomics.REWRITE,

@@ -99,6 +99,21 @@ def lines_of_code(lines: Iterable[str], layout: Layout, indent: str) -> str:
     return "\n".join(finished)
 
 
+def split_lines(text: str, indent: str, step: str) -> list[str]:
+    """A statement's lines with one tab per level below its own ``indent``, as ``lines_of_code`` takes them."""
+    first, *others = text.split("\n")
+    lines = [first]
+    for line in others:
+        rest = line[len(indent) :] if line.startswith(indent) else line.lstrip()
+        stripped = rest.lstrip()
+        blanks = rest[: len(rest) - len(stripped)]
+        depth = blanks.count("\t") if "\t" in step else len(blanks) // max(1, len(step))
+        left = "" if "\t" in step else " " * (len(blanks) - depth * len(step))
+        # Leading spaces that are no whole level (continued lines) stay; a line must not begin with them and a tab.
+        lines.append("\t" * depth + left + stripped if stripped else "")
+    return lines
+
+
 def edit(unit: TranslationUnit, start: int, end: int, text: str) -> Edit:
     """Replaces bytes of the file by ``text``, whose line ends become the file's."""
     newline = unit.source.newline.decode("ascii")

@@ -188,7 +188,7 @@ def _loads(
             nodes = [_value_node(one.node) for one in reads]
             loads.append(_Load(array, bare_type(parameter.type), size, (*nodes, writes[0].node), first))
             updates.append(update)
-        elif reads and not _is_conditional(reads[0].node, loop.body):
+        elif reads and not _is_conditional(reads[0].node, loop.node):
             last = min((one.node.start_byte for one in writes), default=loop.body.end_byte)
             stores = [one for one in ancestors(writes[0].node) if one.type == "expression_statement"] if writes else []
             end = stores[0].end_byte if stores else last

@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from optiml_core.rewrites.context import Refusal, RewriteContext
 from optiml_core.rewrites.kernel_body import KernelBody
-from optiml_core.rewrites.layout import code_of, substituted, unused_name
+from optiml_core.rewrites.layout import code_of, indent_at, layout_of, split_lines, substituted, unused_name
 from optiml_core.rewrites.memory import Access, accesses_in
 from optiml_core.rewrites.polynomials import Polynomial, atom, coefficient, subtract
 from optiml_core.rewrites.syntax import (
@@ -170,7 +170,12 @@ def vector_body(
         for access in one.accesses
     ]
     texts = [substituted(unit, node, [r for r in replaced if contains(node, r[0])]) for node in work]
-    inner = [f"\t{text}" for text in texts]
+    step = layout_of(unit, body.body).step
+    inner = [
+        f"\t{line}"
+        for node, text in zip(work, texts, strict=True)
+        for line in split_lines(text, indent_at(unit, node.start_byte), step)
+    ]
     if _uses_index(work, [node for node, _ in replaced], index):
         inner.insert(0, f"\tconst {index_type} {index} = {names.first} + {names.lane};")
     lines += ["#pragma unroll", f"for (int {names.lane} = 0; {names.lane} < {lanes}; {names.lane}++) {{", *inner, "}"]

@@ -78,7 +78,7 @@ def _lines(context: RewriteContext, one: OneElement, arrays: tuple[VectorArray, 
     first, limit = names.first, bound.limit
     own = code_of(unit, one.body.definitions[index.name])
     lines = [f"const {kind} {first} = {lanes} * ({own});"]
-    lines += [code_of(unit, node) for node in one.work.before if node.id != index.declaration.id]
+    lines += [code_of(unit, node) for node in one.work.before if node.start_byte > index.declaration.start_byte]
     lines.append(f"const bool aligned = {aligned_condition(context, arrays, index.name, '0', {})};")
     lines.append(f"if (aligned && {first} + {lanes - 1} < {limit}) {{")
     inside = vector_body(context, one.body, one.work.work, arrays, lanes, index.name, kind, names)

@@ -52,7 +52,7 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
             "share_of_sectors": requested / everything,
         }
         first = ("register-accumulator",) if kept_in_register else ()
-        rewrites = (*first, "restrict-readonly", "register-tile-matmul", "coarsen-grid-stride", "shared-tile-transpose")
+        rewrites = (*first, "restrict-readonly", "register-tile-matmul", "unroll-and-jam", "shared-tile-transpose")
         found.append(
             in_line(context.finding(KIND, access_range(context, worst), message, evidence, gain, rewrites), worst.line)
         )
