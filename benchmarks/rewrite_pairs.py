@@ -67,8 +67,10 @@ PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("parallel-row:0", "parallel-row:0+load-ahead:1", "parallel-row:0+vectorize-access"),
     ),
     "sgemm_row_by_x": (("sgemm_warp_tiles",), ("register-tile-matmul:0", "register-tile-matmul:1")),
-    "polygon_point_per_thread": (("polygon_points_per_thread",), ("coarsen-grid-stride:1", "unroll-and-jam:0", "unroll-and-jam:1",
-                                                               "unroll-and-jam:2")),
+    "polygon_point_per_thread": (
+        ("polygon_points_per_thread",),
+        ("coarsen-grid-stride:1", "unroll-and-jam:0", "unroll-and-jam:1", "unroll-and-jam:2"),
+    ),
     "histogram_global": (("histogram_shared",), ("privatize-atomics:0", "privatize-atomics:1")),
     "histogram256_global": (
         ("histogram256_shared",), ("privatize-atomics:0", "coarsen-grid-stride:0+privatize-atomics:0+load-ahead"),
