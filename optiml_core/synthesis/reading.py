@@ -136,11 +136,13 @@ def read(text: str) -> Reading:
                 reading.add(match["name"], ctype, None)
     for formula in reading.formulas:
         _output(reading, formula.target)
-    # `result[0]` cannot be meant as the noun.
-    for match in _all(rf"(?:into|in|to) (?:the )?(?:{TYPE} )?{NAME} \[ 0 \]", reading.text):
-        if match["name"] not in reading.outputs:
-            reading.outputs.append(match["name"])
-            reading.add(match["name"], _type(match), None)
+    # `result[0]`, and `into sums` at the end of a clause, cannot be meant as the noun.
+    named = rf"(?:the )?(?:{TYPE} )?(?:{KIND} )?{NAME}"
+    for pattern in (rf"(?:into|in|to) {named} \[ 0 \]", rf"(?:into|giving) {named}(?= [.,;)]| $)"):
+        for match in _all(pattern, reading.text):
+            if match["name"] not in reading.outputs:
+                reading.outputs.append(match["name"])
+                reading.add(match["name"], _type(match), None)
     if reading.length is not None:
         for match in _all(rf"{NAME} (?:holds|contains) (?:them|these|their \w+)", reading.text):
             _declare_vector(reading, match["name"])

@@ -160,27 +160,27 @@ def argument_of_extreme(reading: Reading) -> Draft | None:
     body = f"""  const int length = {shape[-1]};
   const {ctype}* line = {source}{" + blockIdx.x * length" if per_row else ""};
   __shared__ {ctype} best[256];
-  __shared__ int place[256];
+  __shared__ int position[256];
   // Threads beyond the end repeat the first element, which changes nothing.
   int chosen = threadIdx.x < length ? threadIdx.x : 0;
   for (int i = threadIdx.x; i < length; i += blockDim.x) {{
     if (line[i] {sign} line[chosen]) chosen = i;
   }}
   best[threadIdx.x] = line[chosen];
-  place[threadIdx.x] = chosen;
+  position[threadIdx.x] = chosen;
   __syncthreads();
   for (int width = 128; width > 0; width /= 2) {{
     if (threadIdx.x < width) {{
       const {ctype} other = best[threadIdx.x + width];
-      const int where = place[threadIdx.x + width];
-      if (other {sign} best[threadIdx.x] || (other == best[threadIdx.x] && where < place[threadIdx.x])) {{
+      const int where = position[threadIdx.x + width];
+      if (other {sign} best[threadIdx.x] || (other == best[threadIdx.x] && where < position[threadIdx.x])) {{
         best[threadIdx.x] = other;
-        place[threadIdx.x] = where;
+        position[threadIdx.x] = where;
       }}
     }}
     __syncthreads();
   }}
-  if (threadIdx.x == 0) {target}[{"blockIdx.x" if per_row else "0"}] = place[0];
+  if (threadIdx.x == 0) {target}[{"blockIdx.x" if per_row else "0"}] = position[0];
 """
 
     def compute(arrays: Mapping[str, Array], names: Mapping[str, int | float]) -> Computed:

@@ -47,7 +47,7 @@ MISTAKES = [
     ("Transpose the float matrix a (h x w) into b", "tile[threadIdx.x][threadIdx.y + i]", "tile[threadIdx.y + i][0]"),
     ("y[i] = 2.5 * x[i] for n floats in x", "if (i >= n) return;", ""),
     ("y[i] = 2.5 * x[i] for n floats in x", "2.5f", "2.501f"),
-    ("Argmax of the n ints in x, into place", "where < place[threadIdx.x]", "where > place[threadIdx.x]"),
+    ("Argmax of the n ints in x, into place", "where < position[threadIdx.x]", "where > position[threadIdx.x]"),
 ]
 
 

@@ -23,9 +23,10 @@ from optiml_server.optimizing_job import JobFailure, optimize_kernel
 from optiml_server.profiling_job import profile_kernels
 from optiml_server.results import OptimizeResult
 from optiml_server.session import OptimlServer
+from optiml_server.synthesizing_job import OpenQuestion, insert_kernel, synthesize_kernel
 from optiml_server.verifying_job import verify_against_head
 
-APPLY, SHOW_REPORT = "Apply", "Show report"
+APPLY, SHOW_REPORT, INSERT = "Apply", "Show report", "Insert"
 UNTRUSTED = "OptiML runs nothing in an untrusted workspace"
 
 
@@ -153,8 +154,33 @@ def register(server: OptimlServer) -> None:
         return {"status": "applied"} if answer.applied else failed(server, "the editor refused the edit")
 
     @server.command("optiml.synthesize")
-    def synthesize(uri: str, line: int) -> dict[str, Any]:
-        return failed(server, f"no recipe or model for the comment in line {line + 1} yet")
+    async def synthesize(uri: str, line: int) -> dict[str, Any]:
+        if not server.trusted:
+            return failed(server, UNTRUSTED)
+        document = server.cuda_document(uri)
+        if document is None:
+            return failed(server, "the document is not open")
+        job = Job("synthesize", uri, f"line {line + 1}")
+        title = "Making a kernel from the comment"
+        async with server.jobs.running(job, server.settings.device), job_progress(server, job, title):
+            made = await synthesize_kernel(server, document, line, job)
+        if isinstance(made, JobFailure):
+            if job.cancelled.is_set():
+                return {"status": "cancelled", "message": made.message}
+            return failed(server, made.message)
+        if isinstance(made, OpenQuestion):
+            server.show(f"OptiML: {made.text}")
+            return {"status": "question", "question": made.text}
+        # A wrong specification cannot be verified away: the person sees it before anything is inserted.
+        chosen = await server.window_show_message_request_async(
+            types.ShowMessageRequestParams(
+                types.MessageType.Info, f"OptiML: {made.summary}", [types.MessageActionItem(INSERT)]
+            )
+        )
+        if chosen is None or chosen.title != INSERT:
+            return {"status": "declined", "summary": made.summary}
+        problem = await insert_kernel(server, uri, made)
+        return failed(server, problem) if problem else {"status": "inserted", "summary": made.summary}
 
     @server.command("optiml.importReport")
     def import_report(path: str) -> dict[str, Any]:
