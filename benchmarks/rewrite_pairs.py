@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from attrs import asdict, frozen
@@ -38,9 +39,9 @@ PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "softmax_row_per_thread": (
         ("softmax_block_per_row",),
         (
-            "parallel-row:0", "parallel-row:1", "parallel-row:2", "parallel-row:5", "parallel-row:5+load-ahead",
-            "parallel-row:5+recompute-element", f"parallel-row:5+{ONE_PASS}", f"parallel-row:5+{ONE_PASS}:1",
-            f"parallel-row:4+{ONE_PASS}:1", f"parallel-row:2+{ONE_PASS}:1", f"parallel-row:0+{ONE_PASS}:1",
+            f"parallel-row:5+{ONE_PASS}:1", f"parallel-row:0+{ONE_PASS}:1", "parallel-row:5", "parallel-row:0",
+            f"parallel-row:5+{ONE_PASS}", f"parallel-row:2+{ONE_PASS}:1", "parallel-row:5+load-ahead",
+            "parallel-row:5+recompute-element", "parallel-row:1", "parallel-row:2", f"parallel-row:4+{ONE_PASS}:1",
         ),
     ),
     "layernorm_row_per_thread": (
@@ -156,36 +157,36 @@ def timed_alone(device: CudaDevice, name: str, repetitions: int = 20) -> float |
 
 def measured(
     name: str, chains: tuple[str, ...], experts: tuple[str, ...], device: CudaDevice, target: str, seconds: float
-) -> list[Row]:
+) -> Iterator[Row]:
     plan = PairPlan(rule=StoppingRule(half_width=0.02, least=6, most=24, step=6), seconds=seconds)
     original, workload = original_of(name)
     timer = GpuTimer(original, workload, device, target, 0)
-    rows: list[Row] = []
+    first: float | None = None
     for chain in chains:
         made = chained(name, chain)
         if isinstance(made, str):
-            rows.append(Row(name, chain, (), None, problem=made))
+            yield Row(name, chain, (), None, problem=made)
             continue
         result = timer.measure(made.variant, plan)
         if isinstance(result, Failure):
-            rows.append(Row(name, chain, made.notes, None, problem=result.message))
+            yield Row(name, chain, made.notes, None, problem=result.message)
             continue
-        if not rows:
-            rows.append(Row(name, "original", (), result.original_time, 1.0))
-        rows.append(Row(name, chain, made.notes, result.time, result.speedup, result.low, result.high))
-    return [*rows, expert_row(name, experts, [timed_alone(device, one) for one in experts], rows)]
+        if first is None:
+            first = result.original_time
+            yield Row(name, "original", (), first, 1.0)
+        yield Row(name, chain, made.notes, result.time, result.speedup, result.low, result.high)
+    yield expert_row(name, experts, [timed_alone(device, one) for one in experts], first)
 
 
-def expert_row(name: str, experts: tuple[str, ...], times: list[float | str], rows: list[Row]) -> Row:
+def expert_row(name: str, experts: tuple[str, ...], times: list[float | str], first: float | None) -> Row:
     label = "expert: " + ", ".join(experts)
     numbers = [one for one in times if isinstance(one, float)]
     if len(numbers) != len(times):
         return Row(name, label, (), None, problem=str([one for one in times if isinstance(one, str)]))
-    first = next((one.seconds for one in rows if one.variant == "original"), None)
     return Row(name, label, (), sum(numbers), None if first is None else first / sum(numbers))
 
 
-def predicted(name: str, chains: tuple[str, ...], experts: tuple[str, ...], profiler: Profiler) -> list[Row]:
+def predicted(name: str, chains: tuple[str, ...], experts: tuple[str, ...], profiler: Profiler) -> Iterator[Row]:
     def time_of(variant: Variant, workload: Workload) -> float | str:
         profile = profiler.profile(variant, workload)
         if isinstance(profile, Failure):
@@ -195,16 +196,16 @@ def predicted(name: str, chains: tuple[str, ...], experts: tuple[str, ...], prof
     original, workload = original_of(name)
     first = time_of(original, workload)
     base = first if isinstance(first, float) else None
-    rows = [Row(name, "original", (), base, 1.0, problem="" if isinstance(first, float) else first)]
+    yield Row(name, "original", (), base, 1.0, problem="" if isinstance(first, float) else first)
     for chain in chains:
         made = chained(name, chain)
         time = made if isinstance(made, str) else time_of(made.variant, workload)
         notes = () if isinstance(made, str) else made.notes
         if isinstance(time, str):
-            rows.append(Row(name, chain, notes, None, problem=time))
+            yield Row(name, chain, notes, None, problem=time)
         else:
-            rows.append(Row(name, chain, notes, time, None if base is None else base / time))
-    return [*rows, expert_row(name, experts, [time_of(*original_of(one)) for one in experts], rows)]
+            yield Row(name, chain, notes, time, None if base is None else base / time)
+    yield expert_row(name, experts, [time_of(*original_of(one)) for one in experts], base)
 
 
 def line(row: Row) -> str:
@@ -232,11 +233,12 @@ def main() -> int:
     rows: list[Row] = []
     print("| kernel | variant | us | gain | what |\n|---|---|---:|---:|---|", flush=True)
 
-    def add(found: list[Row]) -> None:
-        rows.extend(found)
-        print("\n".join(line(row) for row in found), flush=True)
-        if arguments.json:
-            arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    def add(found: Iterator[Row]) -> None:
+        for row in found:
+            rows.append(row)
+            print(line(row), flush=True)
+            if arguments.json:
+                arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
 
     chosen = {name: pair for name, pair in PAIRS.items() if not wanted or name in wanted}
     if arguments.device == "emulator":
