@@ -56,6 +56,7 @@ COMPARED = (
     *(("copy, 60 us", False, False), ("transposition, 250 us", False, False), ("copy, 5 us", False, False)),
     *(("copy, 60 us", False, True), ("transposition, 250 us", False, True), ("copy, 5 us", False, True)),
     *(("copy, 60 us", True, True), ("axpy in place, 90 us", False, True), ("copy, 5 us", True, True)),
+    *(("copy, 5 us", True, False), ("transposition, 250 us", True, False)),
 )
 LAUNCHES = 12
 

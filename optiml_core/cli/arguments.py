@@ -9,7 +9,7 @@ from typing import NoReturn
 from optiml_core import __version__
 from optiml_core.cli.failure import bad_input
 
-DEVICE_HELP = "auto, emulator or cuda:N (default: auto)"
+DEVICE_HELP = "auto, emulator, cuda:N or recorded:FOLDER (default: auto)"
 
 
 class Parser(argparse.ArgumentParser):

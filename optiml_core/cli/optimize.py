@@ -122,7 +122,8 @@ def make_budget(arguments: argparse.Namespace, device: str) -> Budget:
             raise bad_input(f"--{name} must be above 0")
     seconds = arguments.seconds
     if seconds is None and arguments.evaluations is None:
-        seconds = DEFAULT_SECONDS[device.partition(":")[0]]
+        # What was recorded replays in no time; it ends by itself where the record does.
+        seconds = DEFAULT_SECONDS.get(device.partition(":")[0])
     return Budget(seconds=seconds, evaluations=arguments.evaluations)
 
 

@@ -9,6 +9,7 @@ from attrs import evolve
 from optiml_core.language_models import LanguageModel, SpendingLimit
 from optiml_core.records import Failure, LaunchChange
 from optiml_core.search.budget import Budget
+from optiml_core.search.evaluation import Evaluator, ProblemError
 from optiml_core.search.judge import Evidence
 from optiml_core.search.model_judge import ModelJudge
 from optiml_core.search.model_proposer import JoinedProposers, ModelProposer
@@ -17,6 +18,7 @@ from optiml_core.search.outcome_store import OutcomeStore
 from optiml_core.search.pool import EvaluationPool
 from optiml_core.search.problem import SearchProblem, workload_of
 from optiml_core.search.records import Outcome, SearchEvent, SearchResult
+from optiml_core.search.serial import SerialEvaluations
 from optiml_core.search.trajectory import search_result
 from optiml_core.search.tree import TreeSettings
 from optiml_core.source import SourceFile, parse
@@ -40,6 +42,18 @@ def evidence(before: Outcome, after: Outcome) -> Evidence:
         before.variant.data.decode("utf-8", "replace"),
         after.variant.data.decode("utf-8", "replace"),
     )
+
+
+def open_evaluations(
+    problem: SearchProblem, processes: int, outcomes: OutcomeStore | None
+) -> EvaluationPool | SerialEvaluations | Failure:
+    """A pool of processes; for a recorded device one evaluator here, since a record answers in one order only."""
+    if not problem.device.startswith("recorded:"):
+        return EvaluationPool(problem, processes, outcomes)
+    try:
+        return SerialEvaluations(Evaluator(problem))
+    except ProblemError as error:
+        return error.failure
 
 
 def optimize(
@@ -73,14 +87,16 @@ def optimize(
             return launch
         launches.append(launch)
     outcomes = None if store is None or fresh else OutcomeStore(store)
-    pool = EvaluationPool(problem, processes, outcomes)
+    evaluations = open_evaluations(problem, processes, outcomes)
+    if isinstance(evaluations, Failure):
+        return evaluations
     proposers = [ModelProposer(model, workload.text, limit=limit) for model, limit in models]
     late = JoinedProposers(proposers) if proposers else None
     judge = ModelJudge(models[0][0]) if models else None
     try:
         grown = grow(
             problem,
-            pool,
+            evaluations,
             budget,
             settings=settings,
             on_event=on_event,
@@ -94,5 +110,8 @@ def optimize(
     finally:
         for proposer in proposers:
             proposer.close()
-        pool.kill()
+        if isinstance(evaluations, EvaluationPool):
+            evaluations.kill()
+        else:
+            evaluations.close()
     return search_result(problem, grown, workload, launches)

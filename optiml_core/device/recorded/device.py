@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import lzma
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -115,10 +115,11 @@ class RecordedDevice:
         failure = failure_in(answer)
         if failure is not None:
             return failure
+        kept = self._record.folder / Path(answer["report"]).name
         try:
-            shutil.copy(self._record.folder / Path(answer["report"]).name, report)
-        except OSError as error:
-            return Failure("bad-input", f"the record lacks a report that it names: {error.strerror}", answer["report"])
+            report.write_bytes(lzma.decompress(kept.read_bytes()))
+        except (OSError, lzma.LZMAError) as error:
+            return Failure("bad-input", f"a report of the record cannot be read: {error}", str(kept))
         return str(answer["symbol"])
 
     def close(self) -> None:

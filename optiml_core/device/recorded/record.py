@@ -20,6 +20,7 @@ from optiml_core.records import Failure, Launch, Variant
 
 FILE = "record.json.gz"
 FORMAT = 1
+REPORT_SUFFIX = ".ncu-rep.xz"
 LARGEST = 64 << 20  # bytes of JSON that a record may unpack to
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+import lzma
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from attrs import evolve
 from optiml_core.device.protocol import Built, Contents, Device, MeasuringDevice, RunOptions, RunResult
 from optiml_core.device.recorded.answers import build_json, check_json, failure_json, run_json
 from optiml_core.device.recorded.record import (
+    REPORT_SUFFIX,
     DeviceRecord,
     contents_digest,
     key_of,
@@ -32,7 +33,7 @@ class RecordingDevice:
     """A ``MeasuringDevice`` that passes everything on to ``device`` and keeps the answers.
 
     ``emulator`` computes each run too: where it gets the same bits, the record needs only their digest.
-    ``clean``: takes what only this machine knows (a folder, say) out of the compiler's messages.
+    ``hide``: texts that only this machine knows (folders, say), which are blanked out wherever they stand.
     """
 
     def __init__(
@@ -40,12 +41,13 @@ class RecordingDevice:
         device: MeasuringDevice,
         emulator: Device,
         folder: Path,
-        clean: Callable[[str], str] = lambda text: text,
+        hide: Sequence[str] = (),
     ) -> None:
         self._device = device
         self._emulator = emulator
         self._folder = folder
-        self._clean = clean
+        # The longest first: a folder's path begins with those of the folders around it.
+        self._hide = sorted((text for text in hide if len(text) > 1), key=len, reverse=True)
         self._answers: dict[str, list[Mapping[str, Any]]] = {}
         self._reports: list[str] = []
         self._timed: dict[str, tuple[Built, Launch, Contents, int, bool]] = {}
@@ -126,15 +128,24 @@ class RecordingDevice:
         if isinstance(symbol, Failure):
             self._answers[key] = [failure_json(symbol)]
             return symbol
-        name = hashlib.sha256(report.read_bytes()).hexdigest()[:16] + ".ncu-rep"
+        data = report.read_bytes()
+        for text in self._hide:
+            # As many bytes as there were: a report's fields have lengths.
+            data = data.replace(text.encode(), b"-" * len(text.encode()))
+        name = hashlib.sha256(data).hexdigest()[:16] + REPORT_SUFFIX
         self._folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(report, self._folder / name)
+        (self._folder / name).write_bytes(lzma.compress(data, preset=9))
         self._reports.append(name)
         self._answers[key] = [{"report": name, "symbol": symbol}]
         return symbol
 
     def close(self) -> None:
         self._device.close()
+
+    def _clean(self, text: str) -> str:
+        for hidden in self._hide:
+            text = text.replace(hidden, "-" * len(hidden))
+        return text
 
     def _key(self, kind: str, built: Built, launch: Launch, contents: Contents, *more: object) -> str:
         what = variant_digest(built.variant, launch.template_arguments)

@@ -52,8 +52,8 @@ SAMPLES = "smsp__pcsamp_sample_count"
 NOT_STALLED = frozenset({"selected"})
 UNITS = ("fp32", "fp64", "fp16", "integer", "special", "conversion", "shuffle", "tensor", "barrier")
 # ncu's codes in memory_type and memory_access_type, for code that its reader no longer disassembles.
-SPACE_CODES: Mapping[int, Literal["global", "shared", "local"]] = {4: "global"}
-KIND_CODES: Mapping[int, Literal["load", "store", "atomic"]] = {2: "load", 4: "store"}
+SPACE_CODES: Mapping[int, Literal["global", "shared"]] = {4: "global", 16: "shared"}
+KIND_CODES: Mapping[int, Literal["load", "store", "atomic"]] = {2: "load", 4: "store", 8: "atomic"}
 
 
 @frozen
