@@ -27,7 +27,7 @@ from optiml_core.rewrites import Refusal, RewriteContext, rewrite_named
 from optiml_core.search.devices import open_device
 from optiml_core.search.timing import GpuTimer
 from optiml_core.source import SourceFile, apply_edits, parse
-from optiml_core.toolchain import CompilePool, discover, gpu_facts
+from optiml_core.toolchain import CompilePool, GpuFacts, discover, gpu_facts
 from optiml_core.workload import Workload, find_workload, make_contents, resolve_launch
 
 FOLDER = Path(__file__).parent / "prediction" / "kernels"
@@ -74,7 +74,7 @@ PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "histogram_global": (("histogram_shared",), ("privatize-atomics:0", "privatize-atomics:1")),
     "histogram256_global": (
-        ("histogram256_shared",), ("privatize-atomics:0", "coarsen-grid-stride:0+privatize-atomics:0+load-ahead"),
+        ("histogram256_shared",), ("privatize-atomics:1", "privatize-atomics:0", "privatize-atomics:0+load-ahead:1"),
     ),
     "gelu_scalar": (("gelu_vector",), ("vectorize-access", "coarsen-grid-stride", "coarsen-grid-stride+load-ahead")),
     "transpose_naive": (("transpose_padded",), ("shared-tile-transpose",)),
@@ -103,7 +103,7 @@ class Chained:
     notes: tuple[str, ...]
 
 
-def chained(name: str, chain: str) -> Chained | str:
+def chained(name: str, chain: str, gpu: GpuFacts) -> Chained | str:
     """The naive kernel after a chain of rewrites, or why a step does not apply."""
     source = SourceFile(f"{name}.cu", (FOLDER / f"{name}.cu").read_bytes())
     change, notes = LaunchChange(), []
@@ -113,7 +113,11 @@ def chained(name: str, chain: str) -> Chained | str:
         unit = parse(source)
         if rewrite is None:
             return f"there is no rewrite {rewrite_name}"
-        context = RewriteContext(unit, unit.kernels[-1], allow=ALLOW, other_launch_sites=(), launch_change=change)
+        launch = resolve_launch(original_of(name)[1], 0, None, change)
+        context = RewriteContext(
+            unit, unit.kernels[-1], allow=ALLOW, other_launch_sites=(), launch_change=change, gpu=gpu,
+            launch=None if isinstance(launch, Failure) else launch,
+        )  # fmt: skip
         options = rewrite.options(context)
         if isinstance(options, Refusal):
             return f"{rewrite_name}: {options.reason}"
@@ -156,14 +160,14 @@ def timed_alone(device: CudaDevice, name: str, repetitions: int = 20) -> float |
 
 
 def measured(
-    name: str, chains: tuple[str, ...], experts: tuple[str, ...], device: CudaDevice, target: str, seconds: float
+    name: str, chains: tuple[str, ...], experts: tuple[str, ...], device: CudaDevice, gpu: GpuFacts, seconds: float
 ) -> Iterator[Row]:
     plan = PairPlan(rule=StoppingRule(half_width=0.02, least=6, most=24, step=6), seconds=seconds)
     original, workload = original_of(name)
-    timer = GpuTimer(original, workload, device, target, 0)
+    timer = GpuTimer(original, workload, device, gpu.name, 0)
     first: float | None = None
     for chain in chains:
-        made = chained(name, chain)
+        made = chained(name, chain, gpu)
         if isinstance(made, str):
             yield Row(name, chain, (), None, problem=made)
             continue
@@ -186,7 +190,9 @@ def expert_row(name: str, experts: tuple[str, ...], times: list[float | str], fi
     return Row(name, label, (), sum(numbers), None if first is None else first / sum(numbers))
 
 
-def predicted(name: str, chains: tuple[str, ...], experts: tuple[str, ...], profiler: Profiler) -> Iterator[Row]:
+def predicted(
+    name: str, chains: tuple[str, ...], experts: tuple[str, ...], profiler: Profiler, gpu: GpuFacts
+) -> Iterator[Row]:
     def time_of(variant: Variant, workload: Workload) -> float | str:
         profile = profiler.profile(variant, workload)
         if isinstance(profile, Failure):
@@ -198,7 +204,7 @@ def predicted(name: str, chains: tuple[str, ...], experts: tuple[str, ...], prof
     base = first if isinstance(first, float) else None
     yield Row(name, "original", (), base, 1.0, problem="" if isinstance(first, float) else first)
     for chain in chains:
-        made = chained(name, chain)
+        made = chained(name, chain, gpu)
         time = made if isinstance(made, str) else time_of(made.variant, workload)
         notes = () if isinstance(made, str) else made.notes
         if isinstance(time, str):
@@ -249,14 +255,14 @@ def main() -> int:
             Profiler(emulator, gpu, toolchain, pool, reading=arguments.reading) as profiler,
         ):
             for name, (experts, chains) in chosen.items():
-                add(predicted(name, chains, experts, profiler))
+                add(predicted(name, chains, experts, profiler, gpu))
         return 0
     cuda = open_device(arguments.device, discover())
     if not isinstance(cuda, CudaDevice):
         print(cuda, file=sys.stderr)
         return 3
     for name, (experts, chains) in chosen.items():
-        add(measured(name, chains, experts, cuda, gpu.name, arguments.seconds))
+        add(measured(name, chains, experts, cuda, gpu, arguments.seconds))
     cuda.close()
     return 0
 

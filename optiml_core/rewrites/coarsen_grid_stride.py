@@ -14,6 +14,7 @@ from optiml_core.rewrites.one_element import OneElement, read_one_element
 from optiml_core.rewrites.syntax import field, text_of
 
 FACTORS = (4, 2, 8)
+BLOCKS_A_MULTIPROCESSOR = 4
 
 
 def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
@@ -21,6 +22,9 @@ def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
     if isinstance(found, Refusal):
         return found
     options_ = [Option({"factor": factor}, f"{factor} elements a thread") for factor in FACTORS]
+    blocks = blocks_that_fill(context)
+    if blocks is not None:
+        options_.append(Option({"blocks": blocks}, f"{blocks} blocks at most, which fill the GPU"))
     made = apply(context, options_[0])
     if isinstance(made, Refusal):
         # The kernel is right for any launch: without its callers only the loop is offered.
@@ -28,10 +32,23 @@ def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
     return tuple(options_)
 
 
+def blocks_that_fill(context: RewriteContext) -> int | None:
+    """A few blocks for every multiprocessor of the GPU at hand, if the launch has twice as many at least."""
+    if context.gpu is None or context.launch is None:
+        return None
+    blocks = BLOCKS_A_MULTIPROCESSOR * context.gpu.multiprocessors
+    return blocks if context.launch.grid[0] >= 2 * blocks else None
+
+
 def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     found = read_one_element(context)
     if isinstance(found, Refusal):
         return found
+    if "blocks" in option.parameters:
+        blocks = int(option.parameters["blocks"])
+        rationale = f"At most {blocks} blocks go over all elements: what a block does once is done less often."
+        launch_ = plan((f"min(grid.x, {blocks})", "grid.y", "grid.z"))
+        return finish(context, found.body, _edits(context, found), rationale, launch=launch_)
     factor = int(option.parameters["factor"])
     launch = None
     if factor > 1:

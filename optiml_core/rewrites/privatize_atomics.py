@@ -10,6 +10,7 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.records import Edit
+from optiml_core.rewrites import coarsen_grid_stride
 from optiml_core.rewrites.block_sizes import flat_rank
 from optiml_core.rewrites.context import Option, Refusal, Rewrite, RewriteContext, Rewritten
 from optiml_core.rewrites.finish import finish
@@ -27,6 +28,7 @@ from optiml_core.rewrites.layout import (
 )
 from optiml_core.rewrites.memory import accesses_in, pointer_target, space_of
 from optiml_core.rewrites.polynomials import Polynomial, coefficient
+from optiml_core.rewrites.sequence import followed_by
 from optiml_core.rewrites.syntax import (
     ancestors,
     arguments_of,
@@ -171,10 +173,18 @@ def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
     if isinstance(made, Refusal):
         return made
     if all(one.index == "0" for one in found.atomics):
-        return (Option({"bins": 1}, "one counter in shared memory"),)
-    if all(_is_byte(found.body, one.index_node) for one in found.atomics):
-        return (Option({"bins": 256}, "256 bins in shared memory"),)
-    return tuple(Option({"bins": bins}, f"{bins} bins in shared memory") for bins in CAPACITIES)
+        sizes = [Option({"bins": 1}, "one counter in shared memory")]
+    elif all(_is_byte(found.body, one.index_node) for one in found.atomics):
+        sizes = [Option({"bins": 256}, "256 bins in shared memory")]
+    else:
+        sizes = [Option({"bins": bins}, f"{bins} bins in shared memory") for bins in CAPACITIES]
+    blocks = coarsen_grid_stride.blocks_that_fill(context)
+    if blocks is None:
+        return tuple(sizes)
+    few = [Option({**one.parameters, "blocks": blocks}, f"{one.note} of {blocks} blocks at most") for one in sizes]
+    if isinstance(apply(context, few[0]), Refusal):
+        return tuple(sizes)
+    return tuple(option for pair in zip(few, sizes, strict=True) for option in pair)
 
 
 def _is_byte(body: KernelBody, index: Node | None) -> bool:
@@ -190,6 +200,12 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     found = _recognise(context)
     if isinstance(found, Refusal):
         return found
+    if "blocks" in option.parameters:
+        # Each block empties and adds up its own counters: with few elements a block that would be most of its work.
+        fewer = coarsen_grid_stride.apply(context, Option({"blocks": option.parameters["blocks"]}))
+        if isinstance(fewer, Refusal):
+            return fewer
+        return followed_by(context, fewer, lambda later: apply(later, Option({"bins": option.parameters["bins"]})))
     bins = int(option.parameters["bins"])
     edits = _edits(context, found, bins)
     if isinstance(edits, Refusal):
