@@ -101,6 +101,8 @@ def make_parser() -> Parser:
 
     _train_mixture(commands.add_parser("train-mixture", help="train router and interaction layers of frozen experts"))
 
+    _training_pairs(commands.add_parser("training-pairs", help="verified training pairs from our rewrites and recipes"))
+
     bench = commands.add_parser("bench", help="measure what is claimed")
     bench.add_argument("suite", choices=["synthesis"])
     bench.add_argument("--output", metavar="F.md", help="write the results here")
@@ -133,6 +135,15 @@ def _train_mixture(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--held-out", type=_share, default=0.05, help="share of the pairs' groups (default: 0.05)")
     parser.add_argument("--longest", type=_positive, default=8192, help="bytes of a pair; longer ones are left out")
     parser.add_argument("--checkpoint-every", type=_positive, default=100, metavar="STEPS")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    parser.add_argument("--progress", choices=["auto", "none"], default="auto", help="progress on stderr")
+
+
+def _training_pairs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("output", metavar="PAIRS.jsonl", help="where they go; an earlier run's file is gone on with")
+    parser.add_argument("--pairs", type=_positive, default=20_000, help="how many it should hold (default: 20000)")
+    parser.add_argument("--workers", type=_positive, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     parser.add_argument("--progress", choices=["auto", "none"], default="auto", help="progress on stderr")

@@ -19,7 +19,9 @@ from optiml_core.cli.failure import CommandFailure
 from optiml_core.cli.output import failure_json, print_failure, print_json
 from optiml_core.records import Failure
 
-COMMANDS = ("doctor", "kernels", "profile", "verify", "optimize", "synthesize", "train-mixture", "bench")
+COMMANDS = (
+    "doctor", "kernels", "profile", "verify", "optimize", "synthesize", "train-mixture", "training-pairs", "bench",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

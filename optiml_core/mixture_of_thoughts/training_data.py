@@ -67,7 +67,7 @@ def read_training_data(path: Path, held_out: float = 0.05, longest: int = 8192) 
             trained.append(found)
     if not trained:
         reason = f"all {too_long} pairs are longer than {longest} bytes" if too_long else "no pairs to train on"
-        return Failure("bad-input", reason, str(path), cure="give a file with at least one pair")
+        return Failure("bad-input", reason, str(path), cure="`optiml training-pairs` makes some")
     return TrainingData(tuple(trained), tuple(apart), hashlib.sha256(data).hexdigest(), too_long)
 
 

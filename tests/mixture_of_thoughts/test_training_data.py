@@ -69,3 +69,13 @@ def test_long_pairs_are_left_out_and_counted(tmp_path: Path) -> None:
     found = read(tmp_path, GOOD + "\n" + json.dumps({"prompt": "p" * 90, "answer": "a"}), held_out=0.0, longest=50)
     assert isinstance(found, TrainingData)
     assert (len(found.trained), found.too_long) == (1, 1)
+
+
+def test_generated_pairs_are_read() -> None:
+    """A few pairs as `optiml training-pairs` wrote them: the two commands agree on the form."""
+    path = Path(__file__).parents[1] / "bench" / "fixtures" / "training_pairs.jsonl"
+    found = read_training_data(path, held_out=0.0)
+    assert isinstance(found, TrainingData)
+    assert len(found.trained) == 10
+    assert len({one.generator for one in found.trained}) == 10
+    assert all(one.pair.prompt.endswith(b"\n") and one.pair.answer.endswith(b"```\n") for one in found.trained)
