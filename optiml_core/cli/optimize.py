@@ -24,12 +24,11 @@ from optiml_core.records import Failure, Measurement, Variant
 from optiml_core.report.patch import apply_to_file, write_whole
 from optiml_core.rewrites import CATALOGUE
 from optiml_core.search.budget import Budget
-from optiml_core.search.callers import files_that_launch
+from optiml_core.search.callers import files_that_launch, workspace_root
 from optiml_core.search.freedoms import UnknownFreedom, parse_allow
 from optiml_core.search.problem import SearchProblem
 from optiml_core.search.records import SearchResult
 from optiml_core.search.run import OpenModel, optimize
-from optiml_core.search.trajectory import repository_root
 from optiml_core.store import Store
 
 DEFAULT_SECONDS = {"emulator": 60.0, "cuda": 120.0}
@@ -90,6 +89,7 @@ def make_problem(arguments: argparse.Namespace, target: Target) -> SearchProblem
     except UnknownFreedom as error:
         raise bad_input(str(error)) from error
     source = target.unit.source
+    root = workspace_root(target.kernel, source.path)
     return SearchProblem(
         original=Variant(source.path, source.data, target.kernel.qualified, flags),
         device=device,
@@ -98,8 +98,8 @@ def make_problem(arguments: argparse.Namespace, target: Target) -> SearchProblem
         allow=allow,
         seed=arguments.seed,
         profile=arguments.profile,
-        other_files=files_that_launch(target.kernel, source.path, repository_root(source.path)),
-        root=repository_root(source.path),
+        other_files=files_that_launch(target.kernel, source.path, root),
+        root=root,
         template_arguments=target.template_arguments,
         rewrites=choose_rewrites(arguments.rewrite),
     )

@@ -14,32 +14,82 @@ MOST_FILES = 4000
 MOST_BYTES = 64 << 20
 LARGEST_FILE = 2 << 20
 
+# A file of one of these names says that its folder is a project, or a part of one.
+BUILD_FILES = (
+    "Makefile",
+    "makefile",
+    "CMakeLists.txt",
+    "meson.build",
+    "compile_commands.json",
+    "BUILD.bazel",
+    "setup.py",
+)
+FOLDERS_ABOVE = 2  # as far as a workload looks for callers
+
+
+def workspace_root(kernel: Kernel, file: str) -> str:
+    """The folder to search for launches: the repository's, else the outermost near one that belongs to a project.
+
+    Without ``.git`` (an unpacked archive, a copy) that is the outermost folder, at most two above the file's own, with
+    a build file or with a source that launches the kernel; else the file's own folder. Looks, runs nothing.
+    """
+    folder = Path(os.path.abspath(file)).parent
+    for candidate in (folder, *folder.parents):
+        if (candidate / ".git").exists():
+            return str(candidate)
+    near = (folder, *folder.parents)[: FOLDERS_ABOVE + 1]
+    for candidate in reversed(near[1:]):
+        if any((candidate / name).is_file() for name in BUILD_FILES) or _launched_in(kernel, file, candidate):
+            return str(candidate)
+    return str(folder)
+
+
+def _launched_in(kernel: Kernel, file: str, folder: Path) -> bool:
+    """Whether a source directly in ``folder`` launches the kernel."""
+    try:
+        names = sorted(os.listdir(folder))[:MOST_FILES]
+    except OSError:
+        return False
+    own, launch = os.path.realpath(file), _launch_of(kernel)
+    texts = (_source_bytes(Path(folder, name), own) for name in names)
+    return any(data is not None and launch.search(data) for data in texts)
+
+
+def _launch_of(kernel: Kernel) -> re.Pattern[bytes]:
+    return re.compile(rb"\b" + kernel.name.encode() + rb"\s*(?:<[^<>;{}]*>)?\s*<<<")
+
+
+def _source_bytes(path: Path, own: str) -> bytes | None:
+    """The bytes of a source file that is not ``own``; None for anything else, and for what cannot be read."""
+    if path.suffix not in ENDINGS or os.path.realpath(path) == own:
+        return None
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_FILE:
+            return None
+        return path.read_bytes()
+    except OSError:
+        return None
+
 
 def files_that_launch(kernel: Kernel, file: str, root: str) -> dict[str, bytes]:
     """Path -> bytes of the files below ``root``, other than ``file``, that launch the kernel by its name.
 
     Looks at most at ``MOST_FILES`` files and ``MOST_BYTES`` bytes; follows no links out of the folder.
     """
-    launch = re.compile(rb"\b" + kernel.name.encode() + rb"\s*(?:<[^<>;{}]*>)?\s*<<<")
-    own = os.path.realpath(file)
+    own, launch = os.path.realpath(file), _launch_of(kernel)
     found: dict[str, bytes] = {}
     seen = total = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS and not name.startswith("."))
         for name in sorted(names):
             path = Path(folder, name)
-            if path.suffix not in ENDINGS or os.path.realpath(path) == own:
+            data = _source_bytes(path, own)
+            if data is None:
                 continue
             seen += 1
+            total += len(data)
             if seen > MOST_FILES or total > MOST_BYTES:
                 return found
-            try:
-                if path.is_symlink() or path.stat().st_size > LARGEST_FILE:
-                    continue
-                data = path.read_bytes()
-            except OSError:
-                continue
-            total += len(data)
             if launch.search(data):
                 found[str(path)] = data
     return found

@@ -75,15 +75,6 @@ def relative_path(file: str, root: str) -> str:
     return Path(file).name if path.startswith("..") else path.replace(os.sep, "/")
 
 
-def repository_root(file: str) -> str:
-    """The folder above ``file`` that holds ``.git``, else the file's own folder. Looks, runs nothing."""
-    folder = Path(os.path.abspath(file)).parent
-    for candidate in (folder, *folder.parents):
-        if (candidate / ".git").exists():
-            return str(candidate)
-    return str(folder)
-
-
 def launch_text(launch: Launch) -> str:
     """``grid (64, 256, 1), block (32, 8, 1), rows = 2048``."""
     parts = [f"grid {launch.grid}", f"block {launch.block}"]
