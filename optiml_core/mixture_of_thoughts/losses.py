@@ -57,12 +57,15 @@ def losses_of(
     weights: LossWeights,
     generator: torch.Generator,
     usual: float | None,
+    primary: int | None = None,
 ) -> Losses:
     """One forward over the pairs, and a second with re-drawn routing where the consistency asks for it.
 
-    ``usual``: nats a byte that are neither praised nor blamed (None: this batch's mean).
+    ``usual``: nats a byte that are neither praised nor blamed (None: this batch's mean). ``primary`` leads every
+    prompt, if given; then the choice of it learns nothing.
     """
-    output = mixture(pairs, generator=generator)
+    forced = None if primary is None else (primary,) * len(pairs)
+    output = mixture(pairs, generator=generator, forced_primary=forced)
     routing = output.routing
     rows = [answer_losses(row) for row in output.rows]
     nats_per_byte = [
@@ -73,7 +76,7 @@ def losses_of(
     compared = mean if usual is None else usual
     chosen = routing.weights[torch.arange(len(pairs)), list(routing.primary)]
     blame = torch.tensor([one - compared for one in nats_per_byte], device=chosen.device)
-    choice = ((chosen - chosen.detach()) * blame).mean()
+    choice = ((chosen - chosen.detach()) * blame).mean() if primary is None else language.new_zeros(())
     entropy = entropy_loss(routing.scores)
     balance = balance_loss(routing.scores)
     consistency = language.new_zeros(())

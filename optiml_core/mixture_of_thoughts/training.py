@@ -26,7 +26,8 @@ BASELINE_MEMORY = 0.95  # how much of the usual loss is kept a step
 class TrainingSettings:
     """``batch``: pairs a forward; ``accumulate``: forwards a step. Rates are AdamW's for the interaction layers;
     the router's and the gates' are multiples of it. ``warm_up``: steps, then a cosine down to a tenth.
-    ``held_out_every``, ``held_out_pairs``: how often and on how many pairs the held-out loss is measured."""
+    ``held_out_every``, ``held_out_pairs``: how often and on how many pairs the held-out loss is measured.
+    ``primary``: this expert leads every prompt; None leaves it to the router."""
 
     steps: int = 1000
     batch: int = 8
@@ -40,6 +41,7 @@ class TrainingSettings:
     weights: LossWeights = field(factory=LossWeights)
     held_out_every: int = 100
     held_out_pairs: int = 64
+    primary: int | None = None
     seed: int = 0
 
 
@@ -77,7 +79,7 @@ class Training:
         parts: list[Losses] = []
         for start in range(0, len(chosen), settings.batch):
             some = [pairs[index] for index in chosen[start : start + settings.batch]]
-            losses = losses_of(self.mixture, some, settings.weights, noise, self.usual)
+            losses = losses_of(self.mixture, some, settings.weights, noise, self.usual, settings.primary)
             if not math.isfinite(float(losses.total.detach())):
                 return Failure("diverged", f"step {self.done + 1}: the loss is {float(losses.total.detach())}")
             (losses.total * (len(some) / len(chosen))).backward()
@@ -129,7 +131,7 @@ def run_training(
             return entry
         last = training.done == settings.steps
         if measured and (last or training.done % settings.held_out_every == 0):
-            bits = held_out_bits_per_byte(training.mixture, measured, settings.batch)
+            bits = held_out_bits_per_byte(training.mixture, measured, settings.batch, settings.primary)
             entry = {**entry, "held_out_bits_per_byte": bits}
         on_entry(entry)
     return None

@@ -183,6 +183,15 @@ def test_the_choice_of_the_primary_learns_from_the_loss() -> None:
     assert held_out_bits_per_byte(mixture, pairs) < min(alone) + 0.02, (alone, primaries)
 
 
+def test_a_given_primary_leads_every_prompt() -> None:
+    mixture = fresh()
+    entry = Training(mixture, evolve(SETTINGS, primary=1)).step(some_pairs(6))
+    assert not isinstance(entry, Failure)
+    assert entry["primaries"] == [0, 3, 0]
+    gates = [layer.gates.detach() for layer in mixture.interactions]
+    assert all(float(gate[1].abs()) > 0 and float(gate[[0, 2]].abs().max()) == 0 for gate in gates)
+
+
 def test_the_charge_for_the_choice_has_no_value(open_gates: Mixture) -> None:
     generator = torch.Generator().manual_seed(1)
     losses = losses_of(open_gates, some_pairs(4), NO_EXTRAS, generator, usual=100.0)
