@@ -6,13 +6,15 @@ import os
 import re
 from pathlib import Path
 
-from optiml_core.records import Kernel
+from optiml_core.records import Kernel, LaunchSite
+from optiml_core.source import SourceFile, TranslationUnit, parse
 
 ENDINGS = frozenset({".cu", ".cuh", ".h", ".hpp", ".hh", ".inl", ".cc", ".cpp", ".cxx"})
 SKIPPED_FOLDERS = frozenset({".git", "build", "node_modules", "third_party", ".venv", "venv", "__pycache__"})
 MOST_FILES = 4000
 MOST_BYTES = 64 << 20
 LARGEST_FILE = 2 << 20
+LAUNCHING_WORDS = (b"<<<", b"cudaLaunch")
 
 # A file of one of these names says that its folder is a project, or a part of one.
 BUILD_FILES = (
@@ -50,13 +52,30 @@ def _launched_in(kernel: Kernel, file: str, folder: Path) -> bool:
         names = sorted(os.listdir(folder))[:MOST_FILES]
     except OSError:
         return False
-    own, launch = os.path.realpath(file), _launch_of(kernel)
-    texts = (_source_bytes(Path(folder, name), own) for name in names)
-    return any(data is not None and launch.search(data) for data in texts)
+    own = os.path.realpath(file)
+    texts = ((name, _source_bytes(Path(folder, name), own)) for name in names)
+    return any(data is not None and _launches(kernel, name, data) for name, data in texts)
 
 
-def _launch_of(kernel: Kernel) -> re.Pattern[bytes]:
-    return re.compile(rb"\b" + kernel.name.encode() + rb"\s*(?:<[^<>;{}]*>)?\s*<<<")
+def _launches(kernel: Kernel, path: str, data: bytes) -> bool:
+    # Only a file with the name and a launch is worth parsing.
+    named = re.search(rb"\b" + re.escape(kernel.name.encode()) + rb"\b", data) is not None
+    if not named or not any(word in data for word in LAUNCHING_WORDS):
+        return False
+    return bool(launches_of(kernel, parse(SourceFile(path, data))))
+
+
+def launches_of(kernel: Kernel, unit: TranslationUnit) -> tuple[LaunchSite, ...]:
+    """The launches in another file that may be of this kernel, with or without its namespaces.
+
+    A launch of the same name is of another kernel where it gives template arguments to what is no template, or more
+    arguments than there are parameters. Fewer prove nothing: a declaration over there may give defaults.
+    """
+    return tuple(
+        site
+        for site in unit.launches_of(kernel)
+        if (kernel.template_parameters or not site.template_arguments) and len(site.arguments) <= len(kernel.parameters)
+    )
 
 
 def _source_bytes(path: Path, own: str) -> bytes | None:
@@ -72,11 +91,11 @@ def _source_bytes(path: Path, own: str) -> bytes | None:
 
 
 def files_that_launch(kernel: Kernel, file: str, root: str) -> dict[str, bytes]:
-    """Path -> bytes of the files below ``root``, other than ``file``, that launch the kernel by its name.
+    """Path -> bytes of the files below ``root``, other than ``file``, that may launch the kernel.
 
     Looks at most at ``MOST_FILES`` files and ``MOST_BYTES`` bytes; follows no links out of the folder.
     """
-    own, launch = os.path.realpath(file), _launch_of(kernel)
+    own = os.path.realpath(file)
     found: dict[str, bytes] = {}
     seen = total = 0
     for folder, folders, names in os.walk(root):
@@ -90,6 +109,6 @@ def files_that_launch(kernel: Kernel, file: str, root: str) -> dict[str, bytes]:
             total += len(data)
             if seen > MOST_FILES or total > MOST_BYTES:
                 return found
-            if launch.search(data):
+            if _launches(kernel, str(path), data):
                 found[str(path)] = data
     return found

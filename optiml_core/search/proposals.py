@@ -13,6 +13,7 @@ from attrs import evolve
 
 from optiml_core.records import Edit, Failure, Finding, Kernel, Launch, Step, Variant
 from optiml_core.rewrites import CATALOGUE, Option, OutsideLaunch, Refusal, Rewrite, RewriteContext
+from optiml_core.search.callers import launches_of
 from optiml_core.search.records import Proposal
 from optiml_core.source import SourceFile, TranslationUnit, apply_edits, parse
 from optiml_core.toolchain import GpuFacts
@@ -54,7 +55,7 @@ def rewrite_context(
     changed = dict(variant.companions)
     for path, data in sorted(other_files.items()):
         other = parse(SourceFile(path, changed.get(path, data)))
-        outside += [OutsideLaunch(other, site) for site in other.launch_sites if site.kernel == kernel.name]
+        outside += [OutsideLaunch(other, site) for site in launches_of(kernel, other)]
     return RewriteContext(unit, kernel, workload, launch, findings, allow, gpu, tuple(outside), variant.launch_change)
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from optiml_core.search.callers import files_that_launch, workspace_root
+from optiml_core.records import Failure
+from optiml_core.search.callers import files_that_launch, launches_of, workspace_root
 from optiml_core.source import SourceFile, parse
 
 KERNEL = "__global__ void f(float* y) { y[0] = 1; }\n"
@@ -39,3 +40,49 @@ def found(tmp_path: Path, files: dict[str, str], file: str) -> tuple[str, set[st
 def test_the_folder_and_the_launches(tmp_path: Path, files: dict[str, str], root: str, names: set[str]) -> None:
     folder = tmp_path / "deep" / "enough"  # nothing above the test's own folder is looked at
     assert found(folder, files, "src/kernels/f.cuh") == (root, names)
+
+
+PLAIN = "__global__ void turn(const float* in, float* out, int rows, int columns) {}\n"
+IN_NAMESPACE = "namespace ours { __global__ void turn(float* x, int n) {} }\n"
+TEMPLATE = "template <typename T, int N> __global__ void turn(const T* x, int n) {}\n"
+
+# (the kernel's file, a call in another file, whether it may launch the kernel)
+CALLS = [
+    (PLAIN, "turn<<<g, b>>>(x, y, 4, 5);", True),
+    (PLAIN, "turn <<< g, b, 0, stream >>> (x, y, 4, 5);", True),
+    (PLAIN, "::turn<<<g, b>>>(x, y, 4, 5);", True),
+    (PLAIN, "turn<<<g, b>>>(x, y, 4);", True),  # a default in a declaration over there
+    (PLAIN, "cudaLaunchKernel(turn, g, b, arguments, 0, 0);", True),
+    (PLAIN, "turn<float, 8><<<g, b>>>(x, y, 4);", False),
+    (PLAIN, "turn<<<g, b>>>(x, y, 4, 5, 6);", False),
+    (PLAIN, "return_all<<<g, b>>>(x, y, 4, 5);", False),
+    (PLAIN, "// turn<<<g, b>>>(x, y, 4, 5);", False),
+    (IN_NAMESPACE, "ours::turn<<<g, b>>>(x, 4);", True),
+    (IN_NAMESPACE, "turn<<<g, b>>>(x, 4);", True),  # using namespace ours
+    (IN_NAMESPACE, "theirs::turn<<<g, b>>>(x, 4);", False),
+    (TEMPLATE, "turn<Pair<int>, 8><<<g, b>>>(x, 4);", True),
+    (TEMPLATE, "turn<<<g, b>>>(x, 4);", True),
+]
+
+
+@pytest.mark.parametrize(("kernel_file", "call", "expected"), CALLS)
+def test_launches_in_another_file(tmp_path: Path, kernel_file: str, call: str, expected: bool) -> None:
+    own, other = tmp_path / "kernel.cu", tmp_path / "app" / "main.cu"
+    other.parent.mkdir()
+    own.write_text(kernel_file)
+    other.write_text(f"void run(dim3 g, dim3 b, float* x, float* y) {{\n  {call}\n}}\n")
+    source = SourceFile.read(str(own))
+    assert not isinstance(source, Failure)
+    (kernel,) = parse(source).kernels
+    found = files_that_launch(kernel, str(own), str(tmp_path))
+    assert (str(other) in found) == expected
+    for path, data in found.items():
+        assert len(launches_of(kernel, parse(SourceFile(path, data)))) == 1
+
+
+def test_the_own_file_is_left_out(tmp_path: Path) -> None:
+    own = tmp_path / "kernel.cu"
+    own.write_text(PLAIN + "void run() { turn<<<1, 32>>>(a, b, 4, 5); }\n")
+    source = SourceFile.read(str(own))
+    assert not isinstance(source, Failure)
+    assert files_that_launch(parse(source).kernels[0], str(own), str(tmp_path)) == {}
