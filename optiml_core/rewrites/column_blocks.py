@@ -6,6 +6,7 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.records import Edit
+from optiml_core.rewrites.block_sizes import known_block_widths
 from optiml_core.rewrites.callers import launches_elsewhere, unknown_callers
 from optiml_core.rewrites.context import OutsideLaunch, Refusal, RewriteContext
 from optiml_core.rewrites.declaration_comment import declared_grid
@@ -61,6 +62,8 @@ def read_column_block(context: RewriteContext) -> ColumnBlock | Refusal:
     if len(trees) != 1 or trees[0].kind != "sum" or returns_in(body.body):
         return Refusal("the block does not end in one tree of sums")
     tree = trees[0]
+    if tree.width is not None and known_block_widths(context) != frozenset({tree.width}):
+        return Refusal(f"the tree is one over {tree.width} values, and not every block is known to have as many")
     column = next((n for n, v in body.definitions.items() if body.polynomial(v) == atom("blockIdx.x")), None)
     if column is None:
         return Refusal("no local is the block's number")

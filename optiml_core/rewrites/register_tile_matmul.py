@@ -47,6 +47,7 @@ class _Tiles:
 
 
 TILES = (
+    _Tiles(128, 128, 16, 8, 16),
     _Tiles(128, 128, 16, 8, 8),
     _Tiles(128, 128, 8, 8, 8),
     _Tiles(64, 64, 16, 4, 4),
@@ -63,6 +64,7 @@ class _Names:
     column_start: str
     depth_start: str
     at: str
+    part: str
     sums: str
     own_row: str
     own_column: str
@@ -151,6 +153,7 @@ def _names(found: DotProduct) -> _Names:
         unused_name(f"first_{found.column.name}", taken),
         unused_name(f"first_{found.loop.variable}", taken),
         _chosen(taken, "at", "element"),
+        _chosen(taken, "part", "fill"),
         _chosen(taken, "sums", "results"),
         _chosen(taken, "own_row"),
         _chosen(taken, "own_column"),
@@ -279,8 +282,10 @@ def _fill(
     inside = f"{_holds(bound)} && {inner} < {limit if is_primary(limit) else f'({limit})'}"
     value = code_of(context.unit, operand.access.node)
     return [
+        # A number of rounds that the compiler knows: all of a thread's loads are then under way at once.
         "#pragma unroll",
-        f"for (int {at} = threadIdx.x; {at} < {tiles.depth * width}; {at} += {tiles.threads}) {{",
+        f"for (int {names.part} = 0; {names.part} < {tiles.depth * width // tiles.threads}; {names.part}++) {{",
+        f"\tconst int {at} = threadIdx.x + {names.part} * {tiles.threads};",
         f"\tconst {_plain(one.type)} {one.name} = {first} + {in_width};",
         f"\tconst {_plain(found.loop.type or 'int')} {inner} = {names.depth_start} + {in_depth};",
         *(f"\t{line}" for line in _local_helpers(context, found, (operand.access.node,))),

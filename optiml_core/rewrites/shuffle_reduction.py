@@ -42,13 +42,17 @@ THREAD = atom("threadIdx.x")
 
 @frozen
 class ReductionTree:
-    """One loop that halves the number of values in ``array`` until ``array[0]`` holds the result."""
+    """One loop that halves the number of values in ``array`` until ``array[0]`` holds the result.
+
+    ``width``: how many values it begins with where that is a number, None where it is the block's width.
+    """
 
     loop: Node
     array: str
     kind: ReductionKind
     type: str
     begins_with_barrier: bool
+    width: int | None = None
 
 
 def reduction_trees(body: KernelBody) -> list[ReductionTree] | Refusal:
@@ -67,9 +71,12 @@ def reduction_trees(body: KernelBody) -> list[ReductionTree] | Refusal:
 
 
 def _tree(body: KernelBody, loop: Node) -> ReductionTree | Refusal:
-    variable = _halved(body, loop) or _doubled(body, loop)
-    if variable is None:
+    head = _halved(body, loop) or _doubled(body, loop)
+    if head is None:
         return Refusal("the loop with barriers does not halve its distance from half the block's width")
+    variable, width = head
+    if width is not None and (width < 32 or width > 1024 or width & (width - 1)):
+        return Refusal(f"a tree over {width} values is not one over whole warps")
     statements = [s for s in statements_of(field(loop, "body")) if not _is_barrier(s)]
     barriers = [s for s in statements_of(field(loop, "body")) if _is_barrier(s)]
     if not barriers or len(statements) != 1 or statements[0].type != "if_statement":
@@ -92,15 +99,16 @@ def _tree(body: KernelBody, loop: Node) -> ReductionTree | Refusal:
         return Refusal(f"a warp cannot combine values of type {type_}")
     if not _only_first_is_read(body, loop, array):
         return Refusal(f"more than the first element of `{array}` is read after the loop")
-    return ReductionTree(loop, array, kind, bare_type(shared.type), _is_barrier(statements_of(field(loop, "body"))[0]))
+    begins = _is_barrier(statements_of(field(loop, "body"))[0])
+    return ReductionTree(loop, array, kind, bare_type(shared.type), begins, width)
 
 
 def _is_barrier(node: Node) -> bool:
     return node.type == "expression_statement" and squeeze(text_of(node)) == "__syncthreads();"
 
 
-def _halved(body: KernelBody, loop: Node) -> str | None:
-    """The variable of ``for (s = blockDim.x / 2; s > 0; s /= 2)``."""
+def _halved(body: KernelBody, loop: Node) -> tuple[str, int | None] | None:
+    """The variable of ``for (s = blockDim.x / 2; s > 0; s /= 2)``, and twice its start where that is a number."""
     head = _head(loop)
     if head is None:
         return None
@@ -116,11 +124,25 @@ def _halved(body: KernelBody, loop: Node) -> str | None:
         made.operator == "=" and squeeze(text_of(made.right)) in (f"{name}/2", f"{name}>>1")
     ):
         return None
-    return name if _is_half_of_block(body, start) else None
+    if _is_half_of_block(body, start):
+        return name, None
+    number = _number(body, start)
+    return None if number is None else (name, 2 * number)
 
 
-def _doubled(body: KernelBody, loop: Node) -> str | None:
-    """The variable of ``for (s = 1; s < blockDim.x; s *= 2)``."""
+def _number(body: KernelBody, node: Node) -> int | None:
+    """The value of a number, also one halved (``TILE / 2``)."""
+    node = unwrap(node)
+    if node.type == "binary_expression" and operator_of(node) in ("/", ">>"):
+        above, below = _number(body, field(node, "left")), body.polynomial(field(node, "right")).constant
+        if above is None or below is None or below <= 0:
+            return None
+        return above // below if operator_of(node) == "/" else above >> below
+    return body.polynomial(node).constant
+
+
+def _doubled(body: KernelBody, loop: Node) -> tuple[str, int | None] | None:
+    """The variable of ``for (s = 1; s < blockDim.x; s *= 2)``, and its limit where that is a number."""
     head = _head(loop)
     if head is None or squeeze(text_of(head[1])) != "1":
         return None
@@ -129,10 +151,11 @@ def _doubled(body: KernelBody, loop: Node) -> str | None:
     made = assignment_of(update)
     if text_of(left) != name or operator_of(condition) != "<" or made is None or made.right is None:
         return None
-    if body.polynomial(right) != atom("blockDim.x") or text_of(made.left) != name:
+    width = None if body.polynomial(right) == atom("blockDim.x") else _number(body, right)
+    if (width is None and body.polynomial(right) != atom("blockDim.x")) or text_of(made.left) != name:
         return None
     doubles = (made.operator, squeeze(text_of(made.right))) in (("*=", "2"), ("<<=", "1"), ("+=", name))
-    return name if doubles else None
+    return (name, width) if doubles else None
 
 
 def _head(loop: Node) -> tuple[str, Node, Node, Node] | None:
@@ -260,7 +283,10 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     if tree.loop.parent is None or tree.loop.parent.type != "compound_statement":
         return Refusal("the loop stands without braces")
     widths = known_block_widths(context)
-    proved = widths is not None and all(width >= 32 and width & (width - 1) == 0 for width in widths)
+    if tree.width is not None:
+        proved = widths == frozenset({tree.width})
+    else:
+        proved = widths is not None and all(width >= 32 and width & (width - 1) == 0 for width in widths)
     functions = insert_functions(context, body, [(tree.kind, resolved_type(body.unit, tree.type))], "block")
     name = functions.names[(tree.kind, resolved_type(body.unit, tree.type))]
     edits: list[Edit] = [*functions.edits, _replaced(context, body, tree, name, proved)]
@@ -268,7 +294,8 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
         f"The tree over `{tree.array}` becomes warp shuffles with one value per warp in shared memory: "
         "two barriers instead of one in every step."
     )
-    guards = () if proved else ("shuffles only where the block's width is a power of two of at least 32",)
+    condition = "is a power of two of at least 32" if tree.width is None else f"is {tree.width}"
+    guards = () if proved else (f"shuffles only where the block's width {condition}",)
     return finish(context, body, edits, rationale, guards=guards)
 
 
@@ -290,7 +317,9 @@ def _replaced(context: RewriteContext, body: KernelBody, tree: ReductionTree, fu
         text = lines_of_code(lines, layout, indent)
         return edit(unit, loop.start_byte, loop.end_byte, text[len(indent) :])
     guarded = [
-        "if (blockDim.x >= 32 && (blockDim.x & (blockDim.x - 1)) == 0) {",
+        "if (blockDim.x >= 32 && (blockDim.x & (blockDim.x - 1)) == 0) {"
+        if tree.width is None
+        else f"if (blockDim.x == {tree.width}) {{",
         *(f"\t{line}" for line in lines),
         "} else {",
     ]

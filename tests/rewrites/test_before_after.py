@@ -194,6 +194,65 @@ static void g(float* y) { f<<<1, 64>>>(y); }
 """,
         id="only-a-tree-from-half-the-block",
     ),
+    pytest.param(
+        "shuffle-reduction",
+        """#define T 64
+template <typename N> __device__ __forceinline__ float warp_sum(N value);
+__global__ void f(float* y) {
+    __shared__ float s[T];
+    s[threadIdx.x] = y[threadIdx.x];
+    __syncthreads();
+    for (int k = 1; k < T; k *= 2) {
+        if (threadIdx.x % (2 * k) == 0) s[threadIdx.x] += s[threadIdx.x + k];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) y[0] = s[0];
+}
+""",
+        """#define T 64
+template <typename N> __device__ __forceinline__ float warp_sum(N value);
+// The sum of `value` over the warp, in every lane.
+__device__ __forceinline__ float warp_sum_2(float value) {
+    for (int offset = 16; offset > 0; offset /= 2) {
+        value += __shfl_xor_sync(0xffffffff, value, offset);
+    }
+    return value;
+}
+
+// The sum of `value` over the block, in every thread; all threads must call it.
+__device__ __forceinline__ float block_sum(float value) {
+    __shared__ float partial[32];
+    const int lane = threadIdx.x % 32;
+    value = warp_sum_2(value);
+    if (lane == 0) {
+        partial[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    value = lane < blockDim.x / 32 ? partial[lane] : 0;
+    __syncthreads();  // before `partial` is used again
+    return warp_sum_2(value);
+}
+
+__global__ void f(float* y) {
+    __shared__ float s[T];
+    s[threadIdx.x] = y[threadIdx.x];
+    __syncthreads();
+    if (blockDim.x == 64) {
+        const float total = block_sum(s[threadIdx.x]);
+        if (threadIdx.x == 0) {
+            s[0] = total;
+        }
+    } else {
+        for (int k = 1; k < T; k *= 2) {
+            if (threadIdx.x % (2 * k) == 0) s[threadIdx.x] += s[threadIdx.x + k];
+            __syncthreads();
+        }
+    }
+    if (threadIdx.x == 0) y[0] = s[0];
+}
+""",
+        id="a-tree-over-a-number-of-values",
+    ),
 ]
 
 
