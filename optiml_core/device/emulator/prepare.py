@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from optiml_core.device.emulator.meeting_points import meeting_points
 from optiml_core.device.emulator.tokens import Token, closing, replaced, tokens, without_directives
 from optiml_core.device.emulator.unsupported import find_unsupported
 from optiml_core.device.emulator.widening import widen
@@ -39,6 +40,7 @@ def prepare_body(text: str, widened: bool = False) -> str | Failure:
             changes.append((token.start, token.end, "__managed__"))
         elif token.is_name("__shared__") and not scopes[index]:
             changes += _extern_shared(text, found, index)
+    changes += meeting_points(text, found, scopes)
     return replaced(text, changes)
 
 

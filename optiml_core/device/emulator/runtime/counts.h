@@ -16,7 +16,7 @@ static inline int distinct(const uintptr_t* v, int n) {
   return d;
 }
 
-// 32 banks of 4 bytes; lanes that want the same word share it, except for atomics.
+// 32 banks of 4 bytes; lanes that want the same word share it, except for atomics that are not plain counters.
 static inline unsigned bank_passes(const uintptr_t* words, int n, bool share) {
   uint8_t load[32] = {0}; uintptr_t seen[32][4]; unsigned most = 0;
   for (int i = 0; i < n; i++) {
@@ -37,7 +37,7 @@ static inline unsigned bank_passes(const uintptr_t* words, int n, bool share) {
   return most;
 }
 
-static void count_shared(OptimlSite& s, const uintptr_t* addresses, const uint8_t* numbers, int n, int size) {
+static void count_shared(OptimlSite& s, const uintptr_t* addresses, const uint8_t* numbers, int n, int size, bool counts_up) {
   unsigned waves = 0, degree = 0, ideal = 0;
   // 8-byte requests go as half warps and 16-byte ones as quarter warps (by lane number).
   int per = size <= 4 ? 32 : size == 8 ? 16 : 8;
@@ -45,7 +45,7 @@ static void count_shared(OptimlSite& s, const uintptr_t* addresses, const uint8_
     uintptr_t words[32]; int m = 0, part = numbers[i] / per;
     for (; i < n && numbers[i] / per == part; i++)
       for (int b = 0; b < size; b += 4) words[m++] = (addresses[i] + b) >> 2;
-    unsigned d = bank_passes(words, m, s.kind != OPTIML_ATOMIC);
+    unsigned d = bank_passes(words, m, s.kind != OPTIML_ATOMIC || counts_up);
     waves += d; degree = std::max(degree, d); ideal++;
   }
   if (s.kind == OPTIML_ATOMIC) s.same_address += n - distinct(addresses, n);
@@ -92,7 +92,9 @@ static void count_request(Warp& w, uint32_t lanes) {
   count_warp(w);
   int size = s.size;
   s.requests++; s.lanes += n; s.bytes += (uint64_t)n * size;
-  if (s.space == OPTIML_SHARED) { count_shared(s, addresses, numbers, n, size); return; }
+  bool counts_up = (w.counting_up & lanes) == lanes;
+  w.counting_up &= ~lanes;
+  if (s.space == OPTIML_SHARED) { count_shared(s, addresses, numbers, n, size, counts_up); return; }
   // An aligned access of at most 16 bytes never crosses a sector.
   uintptr_t sectors[32]; bool ascending = true; int d = 1;  // d: distinct addresses
   sectors[0] = addresses[0] >> 5;

@@ -62,6 +62,19 @@ extern "C" int optiml_device_space_of(const void* p) {
 }
 
 // ---- atomics: hooked and carried out here -------------------------------------------------------------
+// Behind an inner loop: lanes that left it early wait here for those that are still in it.
+extern "C" void optiml_device_meet() {
+  Lane* l = E.current;
+  if (!l || !E.lockstep) return;
+  Warp* w = l->warp; int i = l->number;
+  w->pc[i] = CALLER; w->site[i] = MEETING;
+  w->depth[i] = (uint32_t)((uintptr_t)l->stack_top - (uintptr_t)__builtin_frame_address(0));
+  w->at_access |= 1u << i;
+  run_next(l);
+}
+extern "C" void optiml_device_counting_up() {
+  if (E.current) E.current->warp->counting_up |= 1u << E.current->number;
+}
 static constexpr bool is_exchange(const char* name) { return name[6] == 'E'; }
 #define ATOMIC(name, suffix, T, expression)                              \
   extern "C" T optiml_device_##name##_##suffix(T* p, T v) {              \

@@ -49,6 +49,12 @@ static bool decide(Warp& w) {
     return w.runnable;
   }
   uint32_t group = choose_group(w);
+  if (w.site[__builtin_ctz(group)] == MEETING) {  // no instruction, and no turn of the warp either
+    w.at_access &= ~group;
+    w.runnable = group;
+    w.steps--;
+    return true;
+  }
   E.statistics.warp_steps++;
   E.statistics.divergent_steps += group != w.unfinished();
   for (uint32_t left = group; left;) {  // one instruction may touch two spaces (generic pointers): split by site
@@ -159,6 +165,7 @@ static void start_block(Block* b) {
     w.runnable = w.all;
     w.fresh = true;
     w.finished = w.at_access = w.at_collective = w.at_barrier = w.at_wait = w.yielded = w.steps = w.spins = w.requests = 0;
+    w.counting_up = 0;
     // Where caches are watched, warps take turns as often as they do on a device, which switches at every wait for memory.
     w.quantum = E.options.traffic ? 1 : QUANTUM;
     if (E.options.warp_stride > 1 && k % E.options.warp_stride) {  // as if it had returned at once

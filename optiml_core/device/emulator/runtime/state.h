@@ -48,6 +48,7 @@ struct Warp {
   uint32_t count, all;             // lanes; the mask of all of them
   uint32_t finished, at_access, at_collective, at_barrier, at_wait, yielded, runnable;
   uint32_t steps, spins, quantum, requests;
+  uint32_t counting_up;            // lanes whose atomic adds a constant one
   uint16_t stacks; bool fresh;       // which 32 stacks it has; it has not run yet
   uintptr_t pc[32], address[32];   // of the access each lane stands at
   uint32_t depth[32];
@@ -65,6 +66,7 @@ struct Cell {
   uint16_t write_site, read_site, far_site;
 };
 struct AtomicCell { uint32_t epoch, stamp; uint16_t site; };
+constexpr uint16_t MEETING = 0xFFFF;  // the site of a lane that stops behind an inner loop
 constexpr uint16_t PENDING = 0x8000;  // in write_site: an asynchronous copy has not landed yet
 
 struct CellArray {

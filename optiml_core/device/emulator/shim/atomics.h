@@ -1,10 +1,20 @@
 // atomics.h - atomics, carried out inside the runtime. The scopes make no difference to one grid.
 #pragma once
+// A shared counter that goes up by a constant one takes all lanes of one address in one pass (ATOMS.POPC.INC).
+extern "C" void optiml_device_counting_up();
+extern "C" void optiml_device_meet();  // behind inner loops: meeting_points.py puts it there
+OPTIML_INLINE bool optiml_is_one(int v) { return v == 1; }
+OPTIML_INLINE bool optiml_is_one(unsigned v) { return v == 1; }
+template <class T> OPTIML_INLINE bool optiml_is_one(T) { return false; }
+static constexpr bool optiml_is_add(const char* name) { return name[6] == 'A' && name[7] == 'd'; }
+#define ATOMIC_SCOPED(name, scope, suffix, T)                                                \
+  OPTIML_INLINE T name##scope(T* p, T v) {                                                   \
+    if (optiml_is_add(#name) && __builtin_constant_p(v) && optiml_is_one(v)) optiml_device_counting_up(); \
+    return optiml_device_##name##_##suffix(p, v);                                            \
+  }
 #define ATOMIC(name, suffix, T, expression)                                                  \
   extern "C" T optiml_device_##name##_##suffix(T*, T);                                       \
-  OPTIML_INLINE T name(T* p, T v) { return optiml_device_##name##_##suffix(p, v); }          \
-  OPTIML_INLINE T name##_block(T* p, T v) { return optiml_device_##name##_##suffix(p, v); }  \
-  OPTIML_INLINE T name##_system(T* p, T v) { return optiml_device_##name##_##suffix(p, v); }
+  ATOMIC_SCOPED(name, , suffix, T) ATOMIC_SCOPED(name, _block, suffix, T) ATOMIC_SCOPED(name, _system, suffix, T)
 #define COMPARE_AND_SWAP(suffix, T)                                                                           \
   extern "C" T optiml_device_atomicCAS_##suffix(T*, T, T);                                                    \
   OPTIML_INLINE T atomicCAS(T* p, T c, T v) { return optiml_device_atomicCAS_##suffix(p, c, v); }             \
@@ -12,6 +22,7 @@
   OPTIML_INLINE T atomicCAS_system(T* p, T c, T v) { return optiml_device_atomicCAS_##suffix(p, c, v); }
 #include "atomic_list.inc"
 #undef ATOMIC
+#undef ATOMIC_SCOPED
 #undef COMPARE_AND_SWAP
 // 64-bit unsigned integers under their other name.
 OPTIML_INLINE unsigned long atomicAdd(unsigned long* p, unsigned long v) { return atomicAdd((unsigned long long*)p, (unsigned long long)v); }
