@@ -68,9 +68,7 @@ def losses_of(
     output = mixture(pairs, generator=generator, forced_primary=forced)
     routing = output.routing
     rows = [answer_losses(row) for row in output.rows]
-    nats_per_byte = [
-        float(losses.detach().sum()) / len(pair.answer) for losses, pair in zip(rows, pairs, strict=True)
-    ]
+    nats_per_byte = [float(losses.detach().sum()) / len(pair.answer) for losses, pair in zip(rows, pairs, strict=True)]
     language = torch.cat(rows).mean()
     mean = sum(nats_per_byte) / len(nats_per_byte)
     compared = mean if usual is None else usual
@@ -84,11 +82,7 @@ def losses_of(
         again = mixture(pairs, generator=generator, forced_primary=routing.primary)
         consistency = consistency_loss(output, again, weights.temperature)
     total = (
-        language
-        + choice
-        + weights.entropy * entropy
-        + weights.balance * balance
-        + weights.consistency * consistency
+        language + choice + weights.entropy * entropy + weights.balance * balance + weights.consistency * consistency
     )
     tokens = sum(len(losses) for losses in rows)
     return Losses(

@@ -49,6 +49,7 @@ from optiml_core.store import Store
 from optiml_core.toolchain import CompilePool, discover, gpu_facts
 from optiml_core.toolchain.candidate_includes import refuse_new_includes
 from optiml_core.verification import Verifier
+from optiml_core.verification.kept_runs import KeptRuns
 from optiml_core.workload import Workload, resolve_launch
 
 
@@ -106,7 +107,14 @@ class Evaluator:
 
     def _verifier(self, device: Device) -> Verifier:
         problem = self.problem
-        return Verifier(problem.original, self.workload, device, allow=problem.allow, seed=problem.seed)
+        kept = KeptRuns(problem.kept_runs) if problem.kept_runs else None
+        return Verifier(problem.original, self.workload, device, allow=problem.allow, seed=problem.seed, kept=kept)
+
+    def warm_up(self) -> None:
+        """Starts what a first evaluation would wait for. A failure here is met again, and reported, by that one."""
+        self.emulator.build(self.problem.original, self.launch.template_arguments)
+        if self.device is not self.emulator:
+            self.device.build(self.problem.original, self.launch.template_arguments)
 
     def close(self) -> None:
         self.device.close()

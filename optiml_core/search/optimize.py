@@ -19,7 +19,10 @@ from optiml_core.search.records import Judgement, Outcome, Proposal, SearchEvent
 from optiml_core.search.reward import FAILED
 from optiml_core.search.tree import Node, SearchTree, TreeSettings
 
+# Leaves issued at once. Fixed, so that the tree does not depend on the number of processes; on a GPU more, because
+# evaluations there wait for each other's timings.
 ROUND_WIDTH = 4
+ROUND_WIDTH_ON_GPU = 8
 
 # A step whose removal costs less than this share of the time does not pay for itself.
 ABLATION_MARGIN = 1.005
@@ -118,6 +121,7 @@ def grow(
     if late is not None:
         late.submit(tree, tree.root)
 
+    width = ROUND_WIDTH if problem.device == "emulator" else ROUND_WIDTH_ON_GPU
     stopped: StopReason | None = None
     while stopped is None:
         if late is not None:
@@ -126,7 +130,8 @@ def grow(
         stopped = "cancelled" if cancelled() else clock.stop_reason(_fraction(tree))
         if stopped is not None:
             break
-        stopped = _round(tree, evaluations, clock, tell, cancelled, late, second_opinion)
+        stopped = _round(tree, evaluations, clock, tell, cancelled, late, second_opinion, width)
+    _confirm_best(tree, evaluations, cancelled, second_opinion)
 
     chain: tuple[Outcome, ...] = ()
     # Only a full verdict may be offered: cancelling can leave a new best with a quick gate alone.
@@ -156,23 +161,28 @@ def _round(
     cancelled: Callable[[], bool],
     late: LateProposals | None,
     second_opinion: SecondOpinion | None,
+    width: int,
 ) -> StopReason | None:
+    """Evaluates some leaves and, beside them, gives the best of the rounds before its full verdict."""
     remaining = clock.remaining_evaluations()
-    width = ROUND_WIDTH if remaining is None else min(ROUND_WIDTH, remaining)
+    width = width if remaining is None else min(width, remaining)
     leaves: list[Node] = []
     while len(leaves) < width:
         leaf = tree.select()
         if leaf is None:
             break
         leaves.append(leaf)
-    if not leaves:
+    unconfirmed = _unconfirmed(tree)
+    if not leaves and unconfirmed is None:
         return None if late is not None and late.waiting() else "exhausted"
     known = frozenset(tree.by_source)
     counters = tree.root.outcome.counters if tree.root.outcome is not None else None
     tasks = [_task(leaf, known, counters) for leaf in leaves]
+    if unconfirmed is not None and unconfirmed.outcome is not None:
+        tasks.append(EvaluationTask(unconfirmed.outcome.variant, (), "full"))
     outcomes = evaluations.evaluate(tasks, cancelled)
-    before = tree.best()
-    for leaf, outcome in zip(leaves, outcomes, strict=True):
+    before = tree.best("full")
+    for leaf, outcome in zip(leaves, outcomes, strict=False):
         if outcome is None:
             outcome = _cancelled_outcome(leaf)
         elif outcome.source_key in tree.by_source and outcome.state in ("better", "not-better"):
@@ -185,12 +195,35 @@ def _round(
         tell("evaluated", outcome.reason, outcome)
         if late is not None:
             late.submit(tree, leaf)
-    _confirm_best(tree, evaluations, cancelled, second_opinion)
-    after = tree.best()
+    if unconfirmed is not None:
+        _settle(tree, unconfirmed, outcomes[-1], second_opinion)
+    after = tree.best("full")
     if after is not None and after is not before and (before is None or _faster(after, before)):
         clock.last_improvement = clock.evaluations
         tell("new-best", after.outcome.reason if after.outcome else "", after.outcome)
     return None
+
+
+def _unconfirmed(tree: SearchTree) -> Node | None:
+    """The best node, if only the quick gate has seen it."""
+    best = tree.best()
+    verdict = None if best is None or best.outcome is None else best.outcome.verdict
+    return None if verdict is not None and verdict.level == "full" else best
+
+
+def _settle(tree: SearchTree, node: Node, full: Outcome | None, second_opinion: SecondOpinion | None) -> None:
+    """What the full verdict, and the second opinion after it, make of a node; None says that cancelling came first."""
+    if full is None or node.outcome is None:
+        return
+    if full.state == "better" and second_opinion is not None and tree.root.outcome is not None:
+        judgement = second_opinion(tree.root.outcome, full)
+        full = evolve(full, judgement=judgement)
+        if judgement.veto:
+            full = evolve(full, state="vetoed", reason=judgement.reason, reward=FAILED)
+    if full.state == "better":
+        node.outcome = evolve(full, proposals=node.outcome.proposals)
+    else:
+        tree.withdraw(node, evolve(full, reward=min(full.reward, 0.0 if full.state == "not-better" else FAILED)))
 
 
 def _confirm_best(
@@ -199,27 +232,15 @@ def _confirm_best(
     cancelled: Callable[[], bool],
     second_opinion: SecondOpinion | None,
 ) -> None:
-    """Gives each new best the full verdict; what fails it is taken out and the next best is looked at."""
+    """Gives the best of the last round its full verdict too; what fails it is taken out and the next best looked at."""
     while not cancelled():
-        best = tree.best()
-        if best is None or best.outcome is None:
+        node = _unconfirmed(tree)
+        if node is None or node.outcome is None:
             return
-        verdict = best.outcome.verdict
-        if verdict is not None and verdict.level == "full":
-            return
-        full = _full(best.outcome, evaluations, cancelled)
+        full = _full(node.outcome, evaluations, cancelled)
         if full is None:
             return
-        if full.state == "better" and second_opinion is not None and tree.root.outcome is not None:
-            judgement = second_opinion(tree.root.outcome, full)
-            full = evolve(full, judgement=judgement)
-            if judgement.veto:
-                full = evolve(full, state="vetoed", reason=judgement.reason, reward=FAILED)
-        if full.state == "better":
-            best.outcome = evolve(full, proposals=best.outcome.proposals)
-            return
-        tree.withdraw(best, evolve(full, reward=min(full.reward, 0.0 if full.state == "not-better" else FAILED)))
-    # Cancelled before the full verdict: a best without one must not be offered.
+        _settle(tree, node, full, second_opinion)
 
 
 def _full(outcome: Outcome, evaluations: Evaluations, cancelled: Callable[[], bool]) -> Outcome | None:
@@ -294,7 +315,7 @@ def _cancelled_outcome(leaf: Node) -> Outcome:
 
 
 def _fraction(tree: SearchTree) -> float | None:
-    best = tree.best()
+    best = tree.best("full")
     outcome = best.outcome if best else tree.root.outcome
     return outcome.roofline.fraction if outcome and outcome.roofline else None
 

@@ -7,6 +7,7 @@ as failed. The children die with their parent and ignore the terminal's interrup
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import ctypes
 import multiprocessing
 import os
@@ -25,10 +26,12 @@ from optiml_core.search.outcome_store import OutcomeStore
 from optiml_core.search.problem import EvaluationTask, SearchProblem
 from optiml_core.search.records import Outcome
 from optiml_core.search.reward import FAILED
+from optiml_core.toolchain.scratch import make_scratch, remove_abandoned, remove_scratch
 
 # One evaluation that takes longer than this is a hang: compile, gate and profile all have tighter limits of their own.
 TASK_SECONDS = 90.0
 POLL_SECONDS = 0.1
+_SCRATCH = "optiml-search-"
 
 # Lives in a child process only: one evaluator per process, or why there is none.
 _evaluator: Evaluator | Failure = Failure("crash", "the evaluation process was not started")
@@ -72,6 +75,12 @@ def _baseline_in_child(original: Variant) -> Outcome:
     return _guarded(original, "failed-baseline", lambda evaluator: evaluator.baseline())
 
 
+def _warm_up_in_child() -> None:
+    if isinstance(_evaluator, Evaluator):
+        with contextlib.suppress(Exception):  # whatever it is, the first evaluation meets and reports it
+            _evaluator.warm_up()
+
+
 def _remeasure_in_child(outcome: Outcome) -> Outcome:
     return _guarded(outcome.variant, outcome.source_key, lambda evaluator: evaluator.remeasure(outcome))
 
@@ -80,23 +89,30 @@ class EvaluationPool:
     """Implements ``optimize.Evaluations`` over ``processes`` child processes and a store of earlier outcomes."""
 
     def __init__(self, problem: SearchProblem, processes: int, store: OutcomeStore | None = None) -> None:
-        self._problem = problem
         self._problem_key = problem.key()
+        remove_abandoned(_SCRATCH)
+        self._scratch: tuple[str, int] | None = make_scratch(_SCRATCH)
+        self._problem = evolve(problem, kept_runs=self._scratch[0])
         self._processes = max(1, processes)
         self._store = store
         self._executor: concurrent.futures.ProcessPoolExecutor | None = None
+        # On a GPU: one process more, kept from candidates, for the final measurement.
+        self._spare: concurrent.futures.ProcessPoolExecutor | None = None
         self.reused = 0
 
-    # A spawned child shares no locks or descriptors with the parent, which may be a server with threads.
     def _running(self) -> concurrent.futures.ProcessPoolExecutor:
         if self._executor is None:
-            self._executor = concurrent.futures.ProcessPoolExecutor(
-                self._processes,
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=_start_child,
-                initargs=(self._problem, os.getpid()),
-            )
+            self._executor = self._start(self._processes)
         return self._executor
+
+    # A spawned child shares no locks or descriptors with the parent, which may be a server with threads.
+    def _start(self, processes: int) -> concurrent.futures.ProcessPoolExecutor:
+        return concurrent.futures.ProcessPoolExecutor(
+            processes,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_start_child,
+            initargs=(self._problem, os.getpid()),
+        )
 
     def baseline(self) -> Outcome:
         key = "baseline-" + self._problem_key
@@ -104,7 +120,10 @@ class EvaluationPool:
         if known is not None:
             return known
         try:
-            outcome = self._running().submit(_baseline_in_child, self._problem.original).result(TASK_SECONDS * 2)
+            future = self._running().submit(_baseline_in_child, self._problem.original)
+            for _ in range(self._processes - 1):
+                self._running().submit(_warm_up_in_child)
+            outcome = future.result(TASK_SECONDS * 2)
         except (BrokenProcessPool, concurrent.futures.TimeoutError) as error:
             self.kill()
             return self._crashed(EvaluationTask(self._problem.original, ()), error)
@@ -113,6 +132,9 @@ class EvaluationPool:
         return outcome
 
     def evaluate(self, tasks: Sequence[EvaluationTask], cancelled: Callable[[], bool]) -> list[Outcome | None]:
+        if self._spare is None and self._problem.device != "emulator":
+            self._spare = self._start(1)
+            self._spare.submit(_warm_up_in_child)
         results: list[Outcome | None] = [None] * len(tasks)
         waiting: dict[concurrent.futures.Future[Outcome], int] = {}
         keys = [task.key(self._problem_key) for task in tasks]
@@ -164,30 +186,39 @@ class EvaluationPool:
         return Outcome("failed", reason, FAILED, variant, key, failure=failure)
 
     def remeasure(self, outcome: Outcome) -> Outcome:
-        """On a GPU: paired timing once more in a fresh process. A prediction has nothing to repeat."""
+        """On a GPU: paired timing once more in a process that never ran a candidate. A prediction has nothing to
+        repeat."""
         if outcome.measurement is None or outcome.measurement.kind == "predicted":
             return outcome
-        self.close()
+        fresh = self._spare or self._start(1)
+        self._spare = None
+        self.kill()
+        self._executor = fresh
         try:
-            return self._running().submit(_remeasure_in_child, outcome).result(TASK_SECONDS * 3)
+            return fresh.submit(_remeasure_in_child, outcome).result(TASK_SECONDS * 3)
         except (BrokenProcessPool, concurrent.futures.TimeoutError):
             self.kill()
             return evolve(outcome, state="failed", reason="the final measurement did not finish")
 
     def kill(self) -> None:
         """Ends the children at once; a later call starts fresh ones."""
-        executor, self._executor = self._executor, None
-        if executor is None:
-            return
-        processes = list((getattr(executor, "_processes", None) or {}).values())
-        for process in processes:
-            process.kill()
-        executor.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.join(1.0)
+        executors, self._executor, self._spare = (self._executor, self._spare), None, None
+        for executor in executors:
+            if executor is not None:
+                _kill(executor)
 
     def close(self) -> None:
-        """Ends the pool; safe to call twice."""
-        executor, self._executor = self._executor, None
-        if executor is not None:
-            executor.shutdown(wait=True, cancel_futures=True)
+        """Ends the pool and removes what its processes shared; safe to call twice."""
+        self.kill()
+        scratch, self._scratch = self._scratch, None
+        if scratch is not None:
+            remove_scratch(*scratch)
+
+
+def _kill(executor: concurrent.futures.ProcessPoolExecutor) -> None:
+    processes = list((getattr(executor, "_processes", None) or {}).values())
+    for process in processes:
+        process.kill()
+    executor.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.join(1.0)

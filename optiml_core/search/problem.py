@@ -40,6 +40,7 @@ class SearchProblem:
     root: str = ""
     template_arguments: tuple[str, ...] | None = None
     rewrites: tuple[str, ...] = ()  # only these; empty means all
+    kept_runs: str = ""  # a private folder in which the processes of one search share what the original does
 
     def key(self) -> str:
         """A digest of everything that decides an evaluation's outcome; the store is keyed by it."""

@@ -110,8 +110,5 @@ def optimize(
     finally:
         for proposer in proposers:
             proposer.close()
-        if isinstance(evaluations, EvaluationPool):
-            evaluations.kill()
-        else:
-            evaluations.close()
+        evaluations.close()
     return search_result(problem, grown, workload, launches)

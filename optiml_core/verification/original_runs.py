@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from attrs import evolve, frozen
@@ -19,6 +19,7 @@ from optiml_core.records import BufferArgument, Failure, Launch, LaunchChange, S
 from optiml_core.verification.budget import MemberReference, budget_for, member_reference
 from optiml_core.verification.buffers import POISON_PATTERNS, BoolMask, bits_differ, perturbed, poisoned
 from optiml_core.verification.checks import faults
+from optiml_core.verification.kept_runs import KeptRuns
 from optiml_core.verification.references import Dropped, Point, Reference, members_of
 from optiml_core.verification.roles import Roles, content_for_read_output, declared_outputs, find_roles
 from optiml_core.workload import Workload, make_contents, resolve_launch
@@ -58,7 +59,16 @@ class Prepared:
 class OriginalRuns:
     """The original on one device, with everything that was learned of it. Failures are values."""
 
-    def __init__(self, original: Variant, workload: Workload, device: Device, seed: int = 0) -> None:
+    def __init__(
+        self,
+        original: Variant,
+        workload: Workload,
+        device: Device,
+        seed: int = 0,
+        kept: KeptRuns | None = None,
+    ) -> None:
+        """``kept``: where other processes of the same search find what this one learned."""
+        self._kept_runs = kept
         self.original = original
         self.workload = workload
         self.device = device
@@ -151,7 +161,10 @@ class OriginalRuns:
         known = self._roles.get(point.index)
         if known is not None:
             return known
-        found = self._find_roles(evolve(point, family="declared", offset=0, aliases=()))
+        plain = evolve(point, family="declared", offset=0, aliases=())
+        # One answer for all processes, whichever point each asks first: references depend on the roles.
+        found = self._recall(Roles, point.index, lambda: self._find_roles(plain))
+        assert isinstance(found, (Roles, Failure))
         # A point at which the original misbehaves says nothing of the others: only an answer is kept.
         if isinstance(found, Roles):
             self._roles[point.index] = found
@@ -177,8 +190,18 @@ class OriginalRuns:
     def reference(self, point: Point) -> Reference | Dropped:
         """The original's behaviour at a point, from the cache if it is known."""
         if point not in self._references:
-            self._references[point] = self._reference(point)
+            self.roles(point)  # another process's reference was made with these, which `launch` needs as well
+            found = self._recall(Reference, point, lambda: self._reference(point))
+            assert isinstance(found, (Reference, Dropped))
+            self._references[point] = found
         return self._references[point]
+
+    def _recall(self, kind: type[Reference] | type[Roles], what: Point | int, compute: Callable[[], object]) -> object:
+        """Computed here, or by another process of the search on the same device."""
+        if self._kept_runs is None:
+            return compute()
+        key = (kind.__name__, self.device.name, self.workload.template_arguments, self.seed, what)
+        return self._kept_runs.recall(kind, key, compute)
 
     def _reference(self, point: Point) -> Reference | Dropped:
         roles = self.roles(point)

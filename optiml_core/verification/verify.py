@@ -10,6 +10,7 @@ from attrs import evolve
 from optiml_core.device.protocol import Device
 from optiml_core.records import Check, Failure, Variant, Verdict
 from optiml_core.source import SourceFile, TranslationUnit, parse
+from optiml_core.verification.kept_runs import KeptRuns
 from optiml_core.verification.original_runs import OriginalRuns
 from optiml_core.verification.stages import FULL_STAGES, QUICK_STAGES, Covered, OnTrial, Oracle, Stage
 from optiml_core.verification.trial import Problem, Trial
@@ -64,15 +65,17 @@ class Verifier:
         *,
         allow: frozenset[str] = frozenset(),
         seed: int = 0,
+        kept: KeptRuns | None = None,
     ) -> None:
+        """``kept``: a folder shared with other processes that judge candidates of the same original and workload."""
         self.original = original
         self.device = device
         self.allow = allow
         self._unit = _parsed(original)
-        self._oracle = Oracle(OriginalRuns(original, workload, device, seed), seed)
+        self._oracle = Oracle(OriginalRuns(original, workload, device, seed, kept), seed)
         # Every other instantiation that the file uses, with the same sizes and contents.
         self._others = {
-            arguments: Oracle(OriginalRuns(original, with_instantiation(workload, arguments), device, seed), seed)
+            arguments: Oracle(OriginalRuns(original, with_instantiation(workload, arguments), device, seed, kept), seed)
             for arguments in _other_instantiations(workload)
         }
 

@@ -66,9 +66,7 @@ async def synthesize_kernel(
     """Runs ``optiml synthesize`` on the comment around ``line`` (from 0) of the buffer as it is now."""
     snapshot = take_snapshot(server, document, job.token)
     arguments = ["synthesize", f"{snapshot.file}:{line + 1}", "--json"]
-    answer = await run_engine(
-        [*arguments, *engine_arguments(server, snapshot, document)], cancelled=job.cancelled
-    )
+    answer = await run_engine([*arguments, *engine_arguments(server, snapshot, document)], cancelled=job.cancelled)
     if answer.error:
         return JobFailure(answer.error)
     value = answer.value

@@ -55,9 +55,7 @@ async def verify_against_head(server: OptimlServer, uri: str, kernel: str, job: 
     original = snapshot.file.with_name(f"committed-{snapshot.file.name}")
     original.write_bytes(committed)
     arguments = ["verify", str(original), str(snapshot.file), "--kernel", kernel, "--json"]
-    answer = await run_engine(
-        [*arguments, *engine_arguments(server, snapshot, document)], cancelled=job.cancelled
-    )
+    answer = await run_engine([*arguments, *engine_arguments(server, snapshot, document)], cancelled=job.cancelled)
     if answer.error:
         return {"error": answer.error}
     words = {True: "equivalent to", False: "not equivalent to", None: "could not be told from"}

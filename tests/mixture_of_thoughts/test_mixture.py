@@ -70,7 +70,7 @@ def test_a_beginning_of_text_token_is_read_where_the_family_has_one(open_gates: 
     starts = [expert.start for expert in open_gates.experts]
     assert starts == [(), (), (open_gates.experts[2].tokenizer.bos_token_id,)]
     row = open_gates([Pair(PROMPT, ANSWER)], forced_primary=(2,)).rows[0]
-    assert row.tokens.ids[: 1] == starts[2]
+    assert row.tokens.ids[:1] == starts[2]
     assert row.tokens.ends[0] == 0
     assert row.tokens.ends[-1] == len(PROMPT + ANSWER)
     alone = Decoder(open_gates, PROMPT, 2)

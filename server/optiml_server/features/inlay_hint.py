@@ -32,7 +32,5 @@ def register(server: OptimlServer) -> None:
                 place = line_to_client(document, finding.line).end
                 if finding.kind in SHORT and params.range.start.line <= place.line <= params.range.end.line:
                     tooltip = finding.message
-                    hints.append(
-                        types.InlayHint(place, f" {SHORT[finding.kind]}", tooltip=tooltip, padding_left=True)
-                    )
+                    hints.append(types.InlayHint(place, f" {SHORT[finding.kind]}", tooltip=tooltip, padding_left=True))
         return hints
