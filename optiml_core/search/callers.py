@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from attrs import frozen
 
 from optiml_core.records import Kernel, LaunchSite
 from optiml_core.source import SourceFile, TranslationUnit, parse
@@ -90,13 +93,39 @@ def _source_bytes(path: Path, own: str) -> bytes | None:
         return None
 
 
+_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[\"<]([^\">\n]+)[\">]", re.MULTILINE)
+
+
+@frozen
+class _Facts:
+    """What one file says of the kernel's name."""
+
+    includes: frozenset[str]  # base names
+    declares: bool
+    defines: bool
+
+
 def files_that_launch(kernel: Kernel, file: str, root: str) -> dict[str, bytes]:
     """Path -> bytes of the files below ``root``, other than ``file``, that may launch the kernel.
 
+    Such a file can see the kernel: it includes ``file``, or declares the kernel, itself or by way of other files (told
+    apart by their base names). Another kernel of the same name, which is defined there, is not meant.
     Looks at most at ``MOST_FILES`` files and ``MOST_BYTES`` bytes; follows no links out of the folder.
     """
     own = os.path.realpath(file)
-    found: dict[str, bytes] = {}
+    launchers: dict[str, bytes] = {}
+    facts: dict[str, _Facts] = {}
+    by_name: dict[str, list[_Facts]] = {}
+    for path, data in _texts(own, root):
+        facts[path] = _facts(kernel, data)
+        by_name.setdefault(os.path.basename(path), []).append(facts[path])
+        if _launches(kernel, path, data):
+            launchers[path] = data
+    here = os.path.basename(file)
+    return {path: data for path, data in launchers.items() if _sees(facts[path], here, by_name)}
+
+
+def _texts(own: str, root: str) -> Iterator[tuple[str, bytes]]:
     seen = total = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS and not name.startswith("."))
@@ -108,7 +137,38 @@ def files_that_launch(kernel: Kernel, file: str, root: str) -> dict[str, bytes]:
             seen += 1
             total += len(data)
             if seen > MOST_FILES or total > MOST_BYTES:
-                return found
-            if _launches(kernel, str(path), data):
-                found[str(path)] = data
-    return found
+                return
+            yield str(path), data
+
+
+def _facts(kernel: Kernel, data: bytes) -> _Facts:
+    includes = frozenset(os.path.basename(one.decode("utf-8", "replace")) for one in _INCLUDE.findall(data))
+    name = re.escape(kernel.name.encode())
+    openings = re.finditer(rb"__global__[^;{}]*?\b" + name + rb"\s*\(", data) if kernel.name.encode() in data else ()
+    endings = [_ending(data, match.end()) for match in openings]
+    return _Facts(includes, b";" in endings, b"{" in endings)
+
+
+def _ending(data: bytes, at: int) -> bytes:
+    """What follows the parameter list that opens before ``at``: ``;`` of a declaration, ``{`` of a definition."""
+    depth = 1
+    for match in re.compile(rb"[(){;]").finditer(data, at):
+        depth += {b"(": 1, b")": -1}.get(match[0], 0)
+        if depth <= 0 and match[0] in (b"{", b";"):
+            return match[0]
+    return b""
+
+
+def _sees(launcher: _Facts, here: str, by_name: Mapping[str, list[_Facts]]) -> bool:
+    if launcher.defines:
+        return False
+    visible, waiting = {*launcher.includes}, [*launcher.includes]
+    declared = launcher.declares
+    while waiting:
+        for one in by_name.get(waiting.pop(), ()):
+            if one.defines and here not in launcher.includes:
+                return False
+            declared = declared or one.declares
+            waiting += one.includes - visible
+            visible |= one.includes
+    return declared or here in visible

@@ -253,8 +253,11 @@ def sparse_product(rng: random.Random) -> Description:
     ctype, _ = rng.choice(_TYPES)
     x, y = draw.array(), draw.array()
     rows, cols = rng.choice([("rows", "cols"), ("m", "n")])
-    return Description("sparse product", f"Multiply a sparse matrix in CSR form ({rows} rows; int row_offsets, int "
-                       f"column_indices, {ctype} values) by the dense {ctype} vector {x} of length {cols}, giving {y}.")
+    return Description(
+        "sparse product",
+        f"Multiply a sparse matrix in CSR form ({rows} rows; int row_offsets, int "
+        f"column_indices, {ctype} values) by the dense {ctype} vector {x} of length {cols}, giving {y}.",
+    )
 
 
 def distances(rng: random.Random) -> Description:

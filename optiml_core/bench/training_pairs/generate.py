@@ -111,9 +111,7 @@ def write_units(
     return Generated(progress, progress.pairs - before, time.monotonic() - started, progress.pairs >= pairs)
 
 
-def _accepted(
-    number: int, result: UnitResult, progress: Progress, seen: set[str], prove: Prove
-) -> list[VerifiedPair]:
+def _accepted(number: int, result: UnitResult, progress: Progress, seen: set[str], prove: Prove) -> list[VerifiedPair]:
     """The unit's pairs that are new, not disproved, and of a generator with a full verdict. Counts everything."""
     for generator, (count, reason) in result.refused.items():
         _add(progress.refused, generator, count)

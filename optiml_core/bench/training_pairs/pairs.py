@@ -229,5 +229,3 @@ def _answered(findings: tuple[Finding, ...], rewrite: Rewrite) -> Finding | None
 
 def _failed(checks: tuple[Any, ...]) -> str:
     return next((f"{one.name}: {one.detail}" for one in checks if one.result != "passed"), "")
-
-
