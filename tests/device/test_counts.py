@@ -76,7 +76,7 @@ def test_lanes_meet_behind_an_inner_loop() -> None:
         "__global__ void k(const float* a, float* b, int n) {\n"
         "  for (int j = threadIdx.y; j < 24; j += 16)\n"
         "    for (int i = threadIdx.x; i < 24; i += 16)\n"
-        "      b[j * n + i] = a[j * n + i];\n"
+        "      b[j * n + i + 4] = a[j * n + i + 4];\n"
         "}"
     )
     n = 64
@@ -84,9 +84,9 @@ def test_lanes_meet_behind_an_inner_loop() -> None:
     result = BuiltKernel(source, "k").launch((1, 1), (16, 16), given, out, C.c_int(n))
     counts = result.at(4)
     # Each warp has two rows of 16 lanes: 8 warps in rows 0 to 15, 4 of them again in rows 16 to 23. A turn of the
-    # inner loop reads 64 and then 32 bytes of each row.
+    # inner loop reads 64 and then 32 bytes of each row, from the middle of a sector on.
     assert counts["requests"] == (8 + 4) * 2 * 2  # loads and stores
-    assert counts["sectors"] == (8 + 4) * 2 * 2 * (2 + 1)
+    assert counts["sectors"] == (8 + 4) * 2 * 2 * (3 + 2)
 
 
 @pytest.mark.parametrize(
