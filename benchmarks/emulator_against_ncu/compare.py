@@ -221,9 +221,9 @@ Sums over each kernel; where the two differ, the emulator's / ncu's.
 ## Wavefronts of global requests
 
 The hardware's own count of passes (`l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld` and `_st`) is no function
-of the addresses alone: 512 loads and 512 stores of the same pattern took 663 and 662 (`gelu_vector`). From the numbers a
-pass takes up to four 128-byte lines of a request, and now and then fewer. The emulator counts the lines, which agree to
-the last digit (above); beside ncu's passes stands a quarter of each site's average lines a request, rounded up.
+of the addresses alone: 512 loads and 512 stores of the same pattern took 663 and 662 (`gelu_vector`). By the numbers
+a pass takes up to four 128-byte lines of a request, and now and then fewer. The emulator counts the lines, which agree
+to the last digit (above); beside ncu's passes stands a quarter of each site's average lines a request, rounded up.
 
 | kernel | passes if each takes four lines | ncu | ratio |
 |---|---:|---:|---:|

@@ -1,4 +1,4 @@
-"""The emulator's counts against those that Nsight Compute took on an H200 (benchmarks/results/emulator_against_ncu.md)."""
+"""The emulator's counts against those that Nsight Compute took on an H200; benchmarks/emulator_against_ncu has all."""
 
 from __future__ import annotations
 
