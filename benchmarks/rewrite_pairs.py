@@ -47,7 +47,7 @@ PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "layernorm_row_per_thread": (
         ("layernorm_warp_per_row",),
         ("parallel-row:0", "parallel-row:0+restrict-readonly", "parallel-row:0+vectorize-access",
-         "parallel-row:0+load-ahead:1", "parallel-row:0+vectorize-access+load-ahead:1"),
+         "parallel-row:0+keep-row", "parallel-row:0+keep-row+restrict-readonly"),
     ),
     "column_sums_block_per_column": (
         ("column_sums_split_rows", "column_sums_second_pass"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from optiml_core.rewrites import (
     coarsen_grid_stride,
     float_literals,
+    keep_row,
     launch_shape,
     load_ahead,
     online_softmax,
@@ -33,6 +34,7 @@ CATALOGUE: tuple[Rewrite, ...] = (
     shared_tile_transpose.REWRITE,
     recompute_element.REWRITE,
     online_softmax.REWRITE,
+    keep_row.REWRITE,
     register_accumulator.REWRITE,
     swap_thread_roles.REWRITE,
     load_ahead.REWRITE,

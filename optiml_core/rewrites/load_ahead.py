@@ -185,16 +185,16 @@ def _loads(
         reads = [one for one in own if one.kind == "load"]
         update = _only_update(loop, writes)
         if update is not None and not any(one.node.start_byte > update.end_byte for one in reads):
-            nodes = [_value_node(one.node) for one in reads]
+            nodes = [value_node(one.node) for one in reads]
             loads.append(_Load(array, bare_type(parameter.type), size, (*nodes, writes[0].node), first))
             updates.append(update)
-        elif reads and not _is_conditional(reads[0].node, loop.node):
+        elif reads and not is_conditional(reads[0].node, loop.node):
             last = min((one.node.start_byte for one in writes), default=loop.body.end_byte)
             stores = [one for one in ancestors(writes[0].node) if one.type == "expression_statement"] if writes else []
             end = stores[0].end_byte if stores else last
             if any(one.node.start_byte > end for one in reads):
                 continue
-            nodes = [_value_node(one.node) for one in reads]
+            nodes = [value_node(one.node) for one in reads]
             loads.append(_Load(array, bare_type(parameter.type), size, tuple(nodes), reads[0]))
     return loads, updates
 
@@ -214,7 +214,7 @@ def _only_update(loop: CountedLoop, writes: list[Access]) -> Node | None:
     return statement if plain and statement is not None and statement.type == "expression_statement" else None
 
 
-def _value_node(node: Node) -> Node:
+def value_node(node: Node) -> Node:
     """The load itself, or the call ``__ldg(&x[c])`` around it."""
     parent = node.parent
     if parent is not None and parent.type == "pointer_expression" and text_of(parent).startswith("&"):
@@ -224,7 +224,7 @@ def _value_node(node: Node) -> Node:
     return node
 
 
-def _is_conditional(node: Node, until: Node) -> bool:
+def is_conditional(node: Node, until: Node) -> bool:
     """Whether a round may go without evaluating the node."""
     inner = node
     for around in ancestors(node, until):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from math import prod
 
 from attrs import frozen
 from tree_sitter import Node
@@ -49,6 +50,12 @@ class Polynomial:
     def names(self) -> frozenset[str]:
         """Every identifier that the value depends on, also inside opaque atoms."""
         return frozenset(name for atom in self.atoms for name in _names_of_atom(atom))
+
+    def value(self, values: Mapping[str, int]) -> int | None:
+        """The number that the polynomial is where all its atoms are known, else None."""
+        if not self.atoms <= values.keys():
+            return None
+        return sum(factor * prod(values[part] for part in monomial) for monomial, factor in self.terms)
 
 
 def _names_of_atom(atom: str) -> frozenset[str]:
@@ -105,6 +112,17 @@ def coefficient(polynomial: Polynomial, name: str) -> Polynomial | None:
         if power == 1:
             total[rest] = total.get(rest, 0) + factor
     return _from(total)
+
+
+def renamed(polynomial: Polynomial, old: str, new: str) -> Polynomial:
+    """The polynomial with one atom under another name."""
+    if old == new:
+        return polynomial
+    terms = [
+        (tuple(sorted(new if part == old else part for part in monomial)), factor)
+        for monomial, factor in polynomial.terms
+    ]
+    return Polynomial(tuple(sorted(terms)))
 
 
 def without(polynomial: Polynomial, names: Iterable[str]) -> Polynomial:

@@ -26,7 +26,7 @@ from optiml_core.rewrites.layout import (
     reindented,
     unused_name,
 )
-from optiml_core.rewrites.memory import accesses_in, pointer_target, space_of
+from optiml_core.rewrites.memory import accesses_in, escaping_pointers, pointer_target, space_of
 from optiml_core.rewrites.polynomials import Polynomial, coefficient
 from optiml_core.rewrites.sequence import followed_by
 from optiml_core.rewrites.syntax import (
@@ -77,6 +77,8 @@ def _recognise(context: RewriteContext) -> _Found | Refusal:
         name = called_name(call) or ""
         if not name.startswith("atomic"):
             continue
+        if any(space_of(body, array) == "shared" for array in escaping_pointers(body, call)):
+            return Refusal("the kernel keeps counters in shared memory already")
         target = _target(body, call)
         if target is None:
             continue

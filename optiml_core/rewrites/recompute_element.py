@@ -17,7 +17,7 @@ from optiml_core.rewrites.kernel_body import KernelBody, barriers_in, read_kerne
 from optiml_core.rewrites.launch_text import is_primary
 from optiml_core.rewrites.layout import code_of, edit, indent_at, line_start, substituted, unused_name
 from optiml_core.rewrites.memory import Access, accesses_in, escaping_pointers
-from optiml_core.rewrites.polynomials import Polynomial, coefficient
+from optiml_core.rewrites.polynomials import Polynomial, coefficient, renamed
 from optiml_core.rewrites.row_passes import Passes, is_pure, locals_of, needed_declarations, neighbouring_passes
 from optiml_core.rewrites.syntax import (
     assigned_names,
@@ -128,7 +128,7 @@ def _final(
     old: list[Access] = []
     for statement in statements_of(second.body):
         own = [one for one in accesses_in(body, statement, frozenset({second.variable})) if one.array == array]
-        if any(_renamed(one.index, second.variable, passes.first.variable) != index for one in own):
+        if any(renamed(one.index, second.variable, passes.first.variable) != index for one in own):
             return Refusal(f"the second pass touches other elements of `{array}`")
         writes = [one for one in own if one.writes]
         old += [one for one in own if one.kind == "load"]
@@ -143,15 +143,6 @@ def _final(
             return Refusal(f"the second pass does not need what `{array}` held")
         return statement, tuple(old)
     return Refusal(f"the second pass does not store to `{array}`")
-
-
-def _renamed(index: Polynomial, old: str, new: str) -> Polynomial:
-    if old == new:
-        return index
-    terms = [
-        (tuple(sorted(new if part == old else part for part in monomial)), factor) for monomial, factor in index.terms
-    ]
-    return Polynomial(tuple(sorted(terms)))
 
 
 def _same_later(body: KernelBody, passes: Passes, parts: tuple[Node, ...], array: str) -> Refusal | None:

@@ -47,6 +47,19 @@ def neighbouring_passes(body: KernelBody) -> Iterator[Passes]:
     return (passes for _, passes in sorted(pairs, key=lambda pair: pair[0]))
 
 
+def equal_loops(body: KernelBody) -> Iterator[tuple[CountedLoop, ...]]:
+    """Groups of two loops or more of one block of statements that run over the same numbers, in source order."""
+    for block in walk_types(body.body, "compound_statement"):
+        statements = statements_of(block)
+        loops = [(index, loop) for index, one in enumerate(statements) if (loop := counted_loop(one)) is not None]
+        for number, (start, first) in enumerate(loops):
+            if any(earlier.header == first.header for _, earlier in loops[:number]):
+                continue
+            same = [(end, other) for end, other in loops[number + 1 :] if other.header == first.header]
+            if same and not _head_changes(first, statements[start + 1 : same[-1][0]]):
+                yield (first, *(other for _, other in same))
+
+
 def _head_changes(first: CountedLoop, between: tuple[Node, ...]) -> bool:
     names = (
         names_in(first.start) | names_in(first.limit) | (frozenset() if first.step is None else names_in(first.step))

@@ -54,6 +54,11 @@ def _is_shared(body: KernelBody, loop: CountedLoop) -> bool:
     return start == global_index("x") and step == multiply(atom("blockDim.x"), atom("gridDim.x"))
 
 
+def shares_a_row(body: KernelBody, loop: CountedLoop) -> bool:
+    """Whether the loop's rounds are shared out among the threads of a warp or a block."""
+    return _is_shared(body, loop) and body.polynomial(loop.start) != global_index("x")
+
+
 def read_strided_loops(context: RewriteContext) -> StridedLoops | Refusal:
     """Every loop that threads share, with its vectors; a Refusal if one of them cannot have any."""
     body = read_kernel(context)

@@ -15,7 +15,7 @@ REWRITES = {
     "launch-shape", "swap-thread-roles", "shared-tile-transpose", "pad-shared", "register-accumulator",
     "restrict-readonly", "vectorize-access", "unroll-loop", "coarsen-grid-stride", "shuffle-reduction", "parallel-row",
     "privatize-atomics", "register-tile-matmul", "float-literals", "load-ahead", "recompute-element", "online-softmax",
-    "unroll-and-jam",
+    "unroll-and-jam", "keep-row",
 }  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def find(context: FindingContext) -> tuple[Finding, ...]:
             "touched_bytes": touched,
             "dram_bytes_of_later_passes": cut["dram_bytes"],
         }
-        rewrites = ("recompute-element", "online-softmax")
+        rewrites = ("recompute-element", "keep-row", "online-softmax")
         worst = again[0]
         finding = context.finding(KIND, access_range(context, worst), message, evidence, gain, rewrites)
         found.append(in_line(finding, worst.line))
