@@ -20,6 +20,7 @@ from optiml_core.cli.target_device import choose_device, choose_gpu
 from optiml_core.cli.verdict_text import verdict_json
 from optiml_core.cli.workload_file import read_workload_file
 from optiml_core.language_models.configuration import configured_models
+from optiml_core.mixture_of_thoughts.model import open_configured
 from optiml_core.records import Failure, Measurement, Variant
 from optiml_core.report.patch import apply_to_file, write_whole
 from optiml_core.rewrites import CATALOGUE
@@ -71,7 +72,7 @@ def open_models() -> list[OpenModel]:
         raise CommandFailure(configured, BAD_INPUT)
     opened: list[OpenModel] = []
     for entry in configured:
-        model = entry.open()
+        model = open_configured(entry)
         if isinstance(model, Failure):
             messages().print(f"not used: {entry.name}: {model.message}. {model.cure}", markup=False)
             continue

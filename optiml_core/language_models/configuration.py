@@ -11,6 +11,10 @@
     local = "qwen2.5-coder-1.5b" # a preset, a folder, a GGUF file
     dtype = "bfloat16"
 
+    [[model]]
+    mixture = "/home/me/mixture" # what `optiml train-mixture` wrote, with the experts it was trained with
+    experts = ["qwen2.5-coder-1.5b", "starcoder2-3b"]
+
 or, for one endpoint, the variables OPTIML_ENDPOINT, OPTIML_MODEL and OPTIML_KEY.
 """
 
@@ -33,13 +37,28 @@ from optiml_core.records import Capability, Failure
 FILE_NAME = "models.toml"
 ENDPOINT_KEYS = {"endpoint", "model", "key_variable", "price_prompt", "price_answer", "most_tokens", "most_cost"}
 LOCAL_KEYS = {"local", "dtype", "device_map", "four_bit", "download"}
+MIXTURE_KEYS = {"mixture", "experts", "dtype", "device_map"}
+
+
+@frozen
+class TrainedMixtureSettings:
+    """A mixture of thoughts: ``adapter`` is the file or the folder of `optiml train-mixture`; ``experts`` as then."""
+
+    adapter: str
+    experts: tuple[str, ...]
+    dtype: str = "auto"
+    device_map: str = "auto"
+
+    @property
+    def model(self) -> str:
+        return f"mixture of {', '.join(self.experts)}"
 
 
 @frozen
 class ConfiguredModel:
     """One model as configured, not yet opened. ``limit``: the user's budget for a search."""
 
-    settings: EndpointSettings | LocalSettings
+    settings: EndpointSettings | LocalSettings | TrainedMixtureSettings
     limit: SpendingLimit = field(factory=SpendingLimit, eq=False)
     key: str = field(default="", repr=False)
 
@@ -48,7 +67,12 @@ class ConfiguredModel:
         return self.settings.model
 
     def open(self) -> LanguageModel | Failure:
-        """Opens it: an endpoint is only checked for sense, a local model is loaded."""
+        """Opens it: an endpoint is only checked for sense, a local model is loaded.
+
+        A mixture is opened by ``mixture_of_thoughts.model.open_configured``.
+        """
+        if isinstance(self.settings, TrainedMixtureSettings):
+            return Failure("unsupported", "a mixture is opened with its experts", self.settings.adapter)
         if isinstance(self.settings, EndpointSettings):
             return EndpointModel.from_settings(self.settings, self.key or None)
         return load_local(self.settings)
@@ -87,12 +111,19 @@ def configured_models(
 
 
 def _read(table: dict[str, Any], number: int, file: str) -> ConfiguredModel | Failure:
-    allowed = ENDPOINT_KEYS if "endpoint" in table else LOCAL_KEYS
+    kinds = [kind for kind in ("endpoint", "local", "mixture") if kind in table]
+    allowed = {"endpoint": ENDPOINT_KEYS, "mixture": MIXTURE_KEYS}.get(kinds[0] if kinds else "", LOCAL_KEYS)
     unknown = sorted(set(table) - allowed)
-    if unknown or not ("endpoint" in table) ^ ("local" in table):
-        what = f"unknown keys {', '.join(unknown)}" if unknown else "needs either `endpoint` or `local`"
+    if unknown or len(kinds) != 1:
+        what = f"unknown keys {', '.join(unknown)}" if unknown else "needs `endpoint`, `local` or `mixture`"
         return Failure("bad-input", f"model {number}: {what}", file, cure=f"keys are {', '.join(sorted(allowed))}")
     try:
+        if "mixture" in table:
+            experts = table.get("experts")
+            if not isinstance(experts, list) or not experts or not all(isinstance(one, str) for one in experts):
+                return Failure("bad-input", f"model {number}: `experts` must be a list of names", file)
+            how = (str(table.get("dtype", "auto")), str(table.get("device_map", "auto")))
+            return ConfiguredModel(TrainedMixtureSettings(str(table["mixture"]), tuple(experts), *how))
         if "endpoint" in table:
             settings: EndpointSettings | LocalSettings = EndpointSettings(
                 str(table["endpoint"]), str(table.get("model", "")), str(table.get("key_variable", ""))
@@ -125,6 +156,14 @@ def model_capabilities() -> tuple[Capability, ...]:
         return (Capability("language model", False, "none is configured: own rewrites only, no code is sent", cure),)
     found = []
     for model in models:
+        if isinstance(model.settings, TrainedMixtureSettings):
+            # Only said, not loaded: `doctor` must stay quick.
+            there = Path(model.settings.adapter).exists()
+            detail = f"{model.name}, joined by {model.settings.adapter}, on this machine"
+            cure = "" if there else "give the folder that `optiml train-mixture` wrote"
+            missing = f"{model.name}: no adapter at {model.settings.adapter}"
+            found.append(Capability("language model", there, detail if there else missing, cure))
+            continue
         if isinstance(model.settings, LocalSettings):
             found.append(Capability("language model", True, f"{model.name}, on this machine"))
             continue
@@ -133,4 +172,7 @@ def model_capabilities() -> tuple[Capability, ...]:
             found.append(Capability("language model", False, f"{model.name}: {opened.message}", opened.cure))
         else:
             found.append(Capability("language model", True, f"{model.name}; code is sent to {opened.destination}"))
+    if len(models) > 1:
+        detail = f"all {len(models)} propose; what arrives is pooled, checked and ranked"
+        found.append(Capability("models together", True, detail))
     return tuple(found)
