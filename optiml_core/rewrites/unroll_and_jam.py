@@ -96,6 +96,9 @@ def _understood(body: KernelBody, node: Node) -> Refusal | None:
         name = called_name(call)
         if name is None or name.startswith(("atomic", "__shfl", "__sync", "clock")) or name in ("printf", "assert"):
             return Refusal(f"the call of {name or 'something'} is not understood")
+    taken = (text_of(one) for one in walk_types(node, "pointer_expression"))
+    if any(text.startswith("&") and text[1:].strip().isidentifier() for text in taken):
+        return Refusal("the address of a variable is taken")
     if escaping_pointers(body, node) or names_given_to_writers(body.unit, node):
         return Refusal("a pointer or a reference is handed to another function")
     return None
@@ -138,6 +141,11 @@ def _arrays(body: KernelBody, one: OneElement, names: ElementNames) -> frozenset
     """Element variables that need a place for each element; a Refusal where one cannot have it."""
     work = one.work.work
     found = set()
+    for declaration in (one for node in work for one in walk_types(node, "declaration")):
+        together = {variable.name for variable in declared_variables(declaration)}
+        if together & names.own and together - names.own:
+            own = sorted(together & names.own)[0]
+            return Refusal(f"`{own}` is declared together with a variable that all elements share")
     for variable in _declared(work):
         if variable.name not in names.own or variable.name == one.index.name:
             continue

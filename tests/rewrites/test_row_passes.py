@@ -326,6 +326,8 @@ REFUSED = [
     ("unroll-and-jam", f"{EACH} {{ for (int j = 0; j < m; j++) y[i] = y[i] * x[j]; }}", "before the loops are over"),
     ("unroll-and-jam", f"{EACH} {{ float s[2] = {{}}; for (int j = 0; j < m; j++) s[j % 2] += x[j] * i; y[i] = s[0]; }}", "of its own|cannot be held"),
     ("unroll-and-jam", f"{EACH} {{ float s = 0; for (int j = 0; j < m; j++) {{ if (s > i) break; s += x[j]; }} y[i] = s; }}", "leave a loop"),
+    ("unroll-and-jam", f"{EACH} {{ float s = 0, q; for (int j = 0; j < m; j++) {{ q = x[j]; s += q * i; }} y[i] = s; }}", "declared together"),
+    ("unroll-and-jam", f"{EACH} {{ float s = 0; float q; for (int j = 0; j < m; j++) {{ g(x[j], &q); s += q * i; }} y[i] = s; }}", "address of a variable"),
 ]  # fmt: skip
 
 
