@@ -17,7 +17,7 @@ from optiml_core.toolchain import Toolchain
 
 CHECKERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SANITIZER_SECONDS = 90.0
-NCU_SECONDS = 120.0
+NCU_SECONDS = 60.0
 CLEAN = ("ERROR SUMMARY: 0 errors", "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)")
 SECTIONS = (
     *("SpeedOfLight", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats", "WarpStateStats", "SourceCounters"),
@@ -49,25 +49,38 @@ def sanitize(
 def profile_with_ncu(
     device: CudaDevice, built: Built, launch: Launch, contents: Contents, toolchain: Toolchain, report: Path
 ) -> Failure | None:
-    """Writes a report of one launch to ``report``. Clocks are left alone; a kernel that hangs under replay is ended."""
+    """Writes a report of one launch to ``report``. Clocks are left alone; a kernel that hangs under replay is ended.
+
+    ncu replays the kernel, restoring what it wrote between the passes; where that fails (the memory to restore does not
+    fit beside it, say) the whole launching process is replayed instead.
+    """
     tool = toolchain.tool("ncu")
     if tool.path is None:
         return Failure("missing-tool", tool.reason, cure=tool.cure)
+    image = device.image_of(built)
+    if image is None:
+        return Failure("bad-input", "this variant was built by another device")
     command = [tool.path, "--force-overwrite", "--export", str(report), "--clock-control", "none"]
     command += ["--target-processes", "all", "--launch-count", "1"]
+    command += ["--kernel-name-base", "mangled", "--kernel-name", image.symbol]
     for section in SECTIONS:
         command += ["--section", section]
-    done = _on_replay(device, built, launch, contents, command, NCU_SECONDS)
-    if isinstance(done, Failure):
-        return done
-    output = done.stdout + done.stderr
-    if "ERR_NVGPUCTRPERM" in output:
-        cure = "let users read counters: the driver option NVreg_RestrictProfilingToAdminUsers=0"
-        return Failure("no-permission", "the driver does not let this user read GPU counters", cure=cure)
-    if done.returncode != 0 or not report.is_file():
+    failed: Failure | None = None
+    for mode in ("kernel", "application"):
+        done = _on_replay(device, built, launch, contents, [*command, "--replay-mode", mode], NCU_SECONDS)
+        if isinstance(done, Failure):
+            return done
+        output = done.stdout + done.stderr
+        if "ERR_NVGPUCTRPERM" in output:
+            cure = "let users read counters: the driver option NVreg_RestrictProfilingToAdminUsers=0"
+            return Failure("no-permission", "the driver does not let this user read GPU counters", cure=cure)
+        if done.returncode == 0 and report.is_file():
+            return None
         lines = [line for line in output.splitlines() if "ERROR" in line] or output.splitlines()[-1:]
-        return Failure("crash", f"ncu failed: {lines[0] if lines else done.returncode}")
-    return None
+        # What the first attempt said is the cause; the second's words would hide it.
+        failed = failed or Failure("crash", f"ncu failed: {lines[0] if lines else done.returncode}")
+        report.unlink(missing_ok=True)
+    return failed
 
 
 def _on_replay(
