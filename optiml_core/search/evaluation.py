@@ -38,7 +38,7 @@ from optiml_core.search.joint_verdict import JointVerifier
 from optiml_core.search.judge import Evidence, RuleJudge
 from optiml_core.search.problem import EvaluationTask, SearchProblem, workload_of
 from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
-from optiml_core.search.records import Outcome, OutcomeState, Proposal
+from optiml_core.search.records import DUPLICATE, Outcome, OutcomeState, Proposal
 from optiml_core.search.reward import FAILED, REFUSED, reward
 from optiml_core.search.sanitizing import with_sanitizer
 from optiml_core.search.shadowed_device import ShadowedDevice
@@ -223,7 +223,7 @@ class Evaluator:
             variant = applied
         key = self._source_key(variant)
         if key in task.known:
-            return Outcome("duplicate", "the same source as an earlier variant", 0.0, variant, key)
+            return Outcome("duplicate", DUPLICATE, 0.0, variant, key)
         reading = refuse_new_includes(self.unit.source, SourceFile(variant.file, variant.data))
         if reading is not None:
             return Outcome("refused", reading.message, FAILED, variant, key, failure=reading)

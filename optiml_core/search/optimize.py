@@ -11,11 +11,11 @@ from typing import Protocol
 
 from attrs import evolve, frozen
 
-from optiml_core.records import Profile, Step
+from optiml_core.records import Failure, Profile
 from optiml_core.search.budget import Budget, BudgetClock
 from optiml_core.search.guardrails import is_better
 from optiml_core.search.problem import EvaluationTask, SearchProblem
-from optiml_core.search.records import Judgement, Outcome, Proposal, SearchEvent, StopReason
+from optiml_core.search.records import DUPLICATE, Judgement, Outcome, Proposal, SearchEvent, StopReason
 from optiml_core.search.reward import FAILED
 from optiml_core.search.tree import Node, SearchTree, TreeSettings
 
@@ -31,16 +31,18 @@ ABLATION_MARGIN = 1.005
 class Evaluations(Protocol):
     """Evaluates tasks, in any order and on any number of processes."""
 
-    def baseline(self) -> Outcome:
-        """The original, verified against itself, timed and profiled, with the proposals it invites."""
+    def baseline(self, cancelled: Callable[[], bool]) -> Outcome | None:
+        """The original, verified against itself, timed and profiled, with the proposals it invites; None where
+        cancelling came first."""
         ...
 
     def evaluate(self, tasks: Sequence[EvaluationTask], cancelled: Callable[[], bool]) -> list[Outcome | None]:
         """One outcome per task, in the order of the tasks; None where cancelling came first."""
         ...
 
-    def remeasure(self, outcome: Outcome) -> Outcome:
-        """Measures a verified variant once more in fresh processes, where that means anything."""
+    def remeasure(self, outcome: Outcome, cancelled: Callable[[], bool]) -> Outcome | None:
+        """Measures a verified variant once more in fresh processes, where that means anything; None where cancelling
+        came first."""
         ...
 
 
@@ -112,8 +114,12 @@ def grow(
         )
 
     tree: SearchTree | None = None
-    baseline = evaluations.baseline()
+    found = evaluations.baseline(cancelled)
+    baseline = _cancelled_baseline(problem) if found is None else found
     tree = SearchTree.start(baseline, settings)
+    if found is None:
+        tell("stopped", "cancelled", baseline)
+        return GrownTree(tree, baseline, None, (), 0, clock.seconds, "cancelled", (baseline.reason,))
     tell("started", "the original is evaluated", baseline)
     if baseline.state not in ("not-better", "better"):
         tell("stopped", baseline.reason, baseline)
@@ -139,16 +145,22 @@ def grow(
     best = best_node.outcome if best_node else None
     if best_node is not None and best is not None:
         chain = tuple(node.outcome for node in tree.path(best_node)[1:] if node.outcome is not None)
-        if stopped != "cancelled":
+        remeasured: Outcome | None = None
+        if stopped != "cancelled" and not cancelled():
             tell("phase", "dropping steps that do not pay for themselves")
             best, chain, dropped = _ablate(tree, best, chain, evaluations, clock, cancelled)
             notes += dropped
-            remeasured = evaluations.remeasure(best)
-            if remeasured.state == "better":
-                best = remeasured
-            else:
-                notes.append(f"the final measurement did not confirm the gain: {remeasured.reason}")
-                best, chain = None, ()
+        if stopped != "cancelled" and not cancelled():
+            remeasured = evaluations.remeasure(best, cancelled)
+        if remeasured is None:
+            stopped = "cancelled"
+            best, missing = _not_remeasured(best)
+            notes += missing
+        elif remeasured.state == "better":
+            best = remeasured
+        else:
+            notes.append(f"the final measurement did not confirm the gain: {remeasured.reason}")
+            best, chain = None, ()
     tell("stopped", stopped)
     return GrownTree(tree, baseline, best, chain, clock.evaluations, clock.seconds, stopped, tuple(notes))
 
@@ -184,10 +196,11 @@ def _round(
     before = tree.best("full")
     for leaf, outcome in zip(leaves, outcomes, strict=False):
         if outcome is None:
-            outcome = _cancelled_outcome(leaf)
-        elif outcome.source_key in tree.by_source and outcome.state in ("better", "not-better"):
+            tree.abandon(leaf)
+            continue
+        if outcome.source_key in tree.by_source and outcome.state in ("better", "not-better"):
             # Two leaves of one round may reach the same source: the first issued stands for it.
-            outcome = evolve(outcome, state="duplicate", reason="the same source as an earlier variant", reward=0.0)
+            outcome = evolve(outcome, state="duplicate", reason=DUPLICATE, reward=0.0)
         tree.complete(leaf, outcome)
         # A refusal and a duplicate cost next to nothing, so they do not use up the budget.
         if outcome.state not in ("refused", "duplicate"):
@@ -306,12 +319,17 @@ def _origin(leaf: Node) -> tuple[Outcome, Proposal]:
     return leaf.parent.outcome, leaf.proposal
 
 
-def _cancelled_outcome(leaf: Node) -> Outcome:
-    origin, proposal = _origin(leaf)
-    step = Step(proposal.name, dict(proposal.parameters), proposal.rationale, proposal.proposer)
-    parent = origin.variant
-    variant = evolve(parent, steps=(*parent.steps, step))
-    return Outcome("failed", "cancelled before it was evaluated", 0.0, variant, f"cancelled-{leaf.identifier}")
+def _cancelled_baseline(problem: SearchProblem) -> Outcome:
+    reason = "cancelled before the original was evaluated"
+    return Outcome("failed", reason, 0.0, problem.original, "cancelled", failure=Failure("cancelled", reason))
+
+
+def _not_remeasured(best: Outcome) -> tuple[Outcome, list[str]]:
+    """The best of a search that was cancelled before the final measurement; on a GPU that belongs to the checks."""
+    if best.measurement is None or best.measurement.kind == "predicted" or best.verdict is None:
+        return best, []
+    missing = "compute-sanitizer and the final measurement: cancelled before them"
+    return evolve(best, verdict=evolve(best.verdict, not_checked=(*best.verdict.not_checked, missing))), [missing]
 
 
 def _fraction(tree: SearchTree) -> float | None:

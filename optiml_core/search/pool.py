@@ -1,7 +1,9 @@
 """Evaluations in a pool of child processes, each with its own device and verifier.
 
 A child that crashes or hangs costs one outcome, never the search: the pool is rebuilt and the task is recorded
-as failed. The children die with their parent and ignore the terminal's interrupt, which the parent handles.
+as failed. The children die with their parent and ignore the terminal's interrupt, which the parent handles. What they
+write for a while lies in one folder, since a child that is killed cannot tidy up: its parent removes the folder, or, if
+the parent was killed itself, the next search does.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -24,7 +27,7 @@ from optiml_core.records import Failure, Step, Variant
 from optiml_core.search.evaluation import Evaluator, ProblemError
 from optiml_core.search.outcome_store import OutcomeStore
 from optiml_core.search.problem import EvaluationTask, SearchProblem
-from optiml_core.search.records import Outcome
+from optiml_core.search.records import DUPLICATE, Outcome
 from optiml_core.search.reward import FAILED
 from optiml_core.toolchain.scratch import make_scratch, remove_abandoned, remove_scratch
 
@@ -32,14 +35,21 @@ from optiml_core.toolchain.scratch import make_scratch, remove_abandoned, remove
 TASK_SECONDS = 90.0
 POLL_SECONDS = 0.1
 _SCRATCH = "optiml-search-"
+# Until now compile servers were killed beside their folder: what older versions left is removed too.
+_ABANDONED = (_SCRATCH, "optiml-compile-")
 
 # Lives in a child process only: one evaluator per process, or why there is none.
 _evaluator: Evaluator | Failure = Failure("crash", "the evaluation process was not started")
 
 
-def _start_child(problem: SearchProblem, parent: int) -> None:
+def _never() -> bool:
+    return False
+
+
+def _start_child(problem: SearchProblem, parent: int, temporary: str) -> None:
     global _evaluator
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["TMPDIR"] = tempfile.tempdir = temporary
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no child outlives a killed parent
         if os.getppid() != parent:
@@ -90,9 +100,13 @@ class EvaluationPool:
 
     def __init__(self, problem: SearchProblem, processes: int, store: OutcomeStore | None = None) -> None:
         self._problem_key = problem.key()
-        remove_abandoned(_SCRATCH)
+        for prefix in _ABANDONED:
+            remove_abandoned(prefix)
         self._scratch: tuple[str, int] | None = make_scratch(_SCRATCH)
-        self._problem = evolve(problem, kept_runs=self._scratch[0])
+        kept, self._temporary = (os.path.join(self._scratch[0], name) for name in ("kept", "temporary"))
+        for folder in (kept, self._temporary):
+            os.mkdir(folder, 0o700)
+        self._problem = evolve(problem, kept_runs=kept)
         self._processes = max(1, processes)
         self._store = store
         self._executor: concurrent.futures.ProcessPoolExecutor | None = None
@@ -111,10 +125,10 @@ class EvaluationPool:
             processes,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_start_child,
-            initargs=(self._problem, os.getpid()),
+            initargs=(self._problem, os.getpid(), self._temporary),
         )
 
-    def baseline(self) -> Outcome:
+    def baseline(self, cancelled: Callable[[], bool] = _never) -> Outcome | None:
         key = "baseline-" + self._problem_key
         known = self._store.get(key) if self._store else None
         if known is not None:
@@ -123,37 +137,84 @@ class EvaluationPool:
             future = self._running().submit(_baseline_in_child, self._problem.original)
             for _ in range(self._processes - 1):
                 self._running().submit(_warm_up_in_child)
-            outcome = future.result(TASK_SECONDS * 2)
-        except (BrokenProcessPool, concurrent.futures.TimeoutError) as error:
+            outcome = self._result(future, TASK_SECONDS * 2, cancelled)
+        except (BrokenProcessPool, TimeoutError) as error:
             self.kill()
             return self._crashed(EvaluationTask(self._problem.original, ()), error)
-        if self._store is not None and outcome.failure is None:
+        if self._store is not None and outcome is not None and outcome.failure is None:
             self._store.put(key, outcome)
         return outcome
 
+    def _result(
+        self, future: concurrent.futures.Future[Outcome], seconds: float, cancelled: Callable[[], bool]
+    ) -> Outcome | None:
+        """A child's outcome; None if cancelling came first. Raises TimeoutError after ``seconds``."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return future.result(POLL_SECONDS)
+            except TimeoutError:
+                if cancelled():
+                    self.kill()
+                    return None
+                if time.monotonic() > deadline:
+                    raise
+
     def evaluate(self, tasks: Sequence[EvaluationTask], cancelled: Callable[[], bool]) -> list[Outcome | None]:
+        results: list[Outcome | None] = [None] * len(tasks)
+        keys = [task.key(self._problem_key) for task in tasks]
+        unknown: list[int] = []
+        for index, task in enumerate(tasks):
+            known = self._store.get(keys[index]) if self._store else None
+            if known is None:
+                unknown.append(index)
+                continue
+            self.reused += 1
+            if task.level == "quick" and known.source_key in task.known:
+                # In a child's words, so that a search that is resumed comes to the same tree.
+                known = Outcome("duplicate", DUPLICATE, 0.0, known.variant, known.source_key)
+            results[index] = known
+        # A process that ends takes the others' tasks along; alone, only the task that ends it fails.
+        for index in self._together(unknown, tasks, keys, results, cancelled):
+            if cancelled():
+                break
+            if len(unknown) == 1 or self._together([index], tasks, keys, results, cancelled):
+                results[index] = self._crashed(tasks[index], BrokenProcessPool())
+        return results
+
+    def _together(
+        self,
+        indexes: Sequence[int],
+        tasks: Sequence[EvaluationTask],
+        keys: Sequence[str],
+        results: list[Outcome | None],
+        cancelled: Callable[[], bool],
+    ) -> list[int]:
+        """Fills ``results`` at ``indexes``. Cancelling leaves them None, and so does a crash: those are returned."""
+        if not indexes or cancelled():
+            return []
         if self._spare is None and self._problem.device != "emulator":
             self._spare = self._start(1)
             self._spare.submit(_warm_up_in_child)
-        results: list[Outcome | None] = [None] * len(tasks)
         waiting: dict[concurrent.futures.Future[Outcome], int] = {}
-        keys = [task.key(self._problem_key) for task in tasks]
-        for index, task in enumerate(tasks):
-            known = self._store.get(keys[index]) if self._store else None
-            if known is not None:
-                self.reused += 1
-                if task.level == "quick" and known.source_key in task.known:
-                    known = evolve(known, state="duplicate", reason="the same source as an earlier variant", reward=0.0)
-                results[index] = known
-            else:
-                waiting[self._running().submit(_evaluate_in_child, task, keys[index])] = index
+        broken: list[int] = []
+        for index in indexes:
+            try:
+                waiting[self._running().submit(_evaluate_in_child, tasks[index], keys[index])] = index
+            except BrokenProcessPool:
+                self.kill()
+                broken.append(index)
         deadline = time.monotonic() + TASK_SECONDS * max(1, -(-len(waiting) // self._processes))
         pending = set(waiting)
         while pending:
             done, pending = concurrent.futures.wait(pending, POLL_SECONDS)
             for future in done:
                 index = waiting[future]
-                results[index] = self._collect(future, tasks[index], keys[index])
+                try:
+                    results[index] = self._kept(future.result(), keys[index])
+                except BrokenProcessPool:
+                    self.kill()
+                    broken.append(index)
             if pending and cancelled():
                 self.kill()
                 break
@@ -163,14 +224,9 @@ class EvaluationPool:
                     results[index] = self._crashed(tasks[index], TimeoutError())
                 self.kill()
                 break
-        return results
+        return sorted(broken)
 
-    def _collect(self, future: concurrent.futures.Future[Outcome], task: EvaluationTask, key: str) -> Outcome:
-        try:
-            outcome = future.result()
-        except BrokenProcessPool as error:
-            self.kill()
-            return self._crashed(task, error)
+    def _kept(self, outcome: Outcome, key: str) -> Outcome:
         # A crash, a time-out or a duplicate may be different next time; everything else is a fact worth keeping.
         if self._store is not None and outcome.state not in ("failed", "duplicate"):
             self._store.put(key, outcome)
@@ -185,7 +241,7 @@ class EvaluationPool:
         key = "failed-" + task.key(self._problem_key)
         return Outcome("failed", reason, FAILED, variant, key, failure=failure)
 
-    def remeasure(self, outcome: Outcome) -> Outcome:
+    def remeasure(self, outcome: Outcome, cancelled: Callable[[], bool] = _never) -> Outcome | None:
         """On a GPU: paired timing once more in a process that never ran a candidate. A prediction has nothing to
         repeat."""
         if outcome.measurement is None or outcome.measurement.kind == "predicted":
@@ -195,8 +251,8 @@ class EvaluationPool:
         self.kill()
         self._executor = fresh
         try:
-            return fresh.submit(_remeasure_in_child, outcome).result(TASK_SECONDS * 3)
-        except (BrokenProcessPool, concurrent.futures.TimeoutError):
+            return self._result(fresh.submit(_remeasure_in_child, outcome), TASK_SECONDS * 3, cancelled)
+        except (BrokenProcessPool, TimeoutError):
             self.kill()
             return evolve(outcome, state="failed", reason="the final measurement did not finish")
 

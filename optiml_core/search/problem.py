@@ -9,7 +9,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from optiml_core.records import Kernel, Profile, Variant
+from optiml_core.records import Kernel, Profile, Step, Variant
 from optiml_core.search.program_digest import program_digest
 from optiml_core.search.records import Proposal
 from optiml_core.source import TranslationUnit
@@ -89,8 +89,13 @@ class EvaluationTask:
         digest.update(self.parent.data)
         digest.update(repr(self.parent.launch_change).encode())
         digest.update(self.level.encode())
+        # Two chains of steps may come to one text; an outcome tells of its own chain.
+        digest.update(repr((self.parent.not_checked, self.parent.companions)).encode())
+        chain: tuple[Step | Proposal, ...] = (*self.parent.steps, *self.proposals)
+        for step in chain:
+            parameters = sorted((name, str(value)) for name, value in step.parameters.items())
+            digest.update(json.dumps([step.name, step.proposer, parameters]).encode())
+        digest.update(str(len(self.proposals)).encode())
         for proposal in self.proposals:
-            parameters = sorted((name, str(value)) for name, value in proposal.parameters.items())
-            digest.update(json.dumps([proposal.name, proposal.proposer, parameters]).encode())
             digest.update(proposal.replacement or b"")
         return digest.hexdigest()

@@ -31,6 +31,8 @@ OutcomeState = Literal[
     "duplicate",  # the same source as another node
 ]
 
+DUPLICATE = "the same source as an earlier variant"  # the reason of that state
+
 VERIFIED_STATES: frozenset[str] = frozenset({"better", "not-better"})
 
 

@@ -20,7 +20,7 @@ class SerialEvaluations:
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
 
-    def baseline(self) -> Outcome:
+    def baseline(self, cancelled: Callable[[], bool] = lambda: False) -> Outcome | None:
         return self._evaluator.baseline()
 
     def evaluate(self, tasks: Sequence[EvaluationTask], cancelled: Callable[[], bool]) -> list[Outcome | None]:
@@ -35,7 +35,7 @@ class SerialEvaluations:
             key = "failed-" + task.key("")
             return Outcome("failed", error.failure.message, FAILED, variant, key, failure=error.failure)
 
-    def remeasure(self, outcome: Outcome) -> Outcome:
+    def remeasure(self, outcome: Outcome, cancelled: Callable[[], bool] = lambda: False) -> Outcome | None:
         return self._evaluator.remeasure(outcome)
 
     def close(self) -> None:

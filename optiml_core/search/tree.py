@@ -10,6 +10,7 @@ The constants are ours; the paper does not give any.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from attrs import define, field, frozen
 
@@ -146,6 +147,20 @@ class SearchTree:
             walker = walker.parent
         return standing or node
 
+    def abandon(self, node: Node) -> None:
+        """Takes back an issued leaf that was not evaluated: its proposal is untried again."""
+        parent = node.parent
+        assert parent is not None
+        assert node.outcome is None
+        walker: Node | None = node
+        while walker is not None:
+            walker.pending -= 1
+            walker = walker.parent
+        parent.children.remove(node)
+        self.nodes.remove(node)
+        if node.proposal is not None:
+            parent.untried = _ordered((*parent.untried, node.proposal))
+
     def withdraw(self, node: Node, outcome: Outcome) -> None:
         """Takes a node that turned out to be bad (its full verdict failed) out of the search."""
         assert node.outcome is not None
@@ -199,7 +214,7 @@ class SearchTree:
         return tuple(_record(node) for node in self.nodes if node.outcome is not None)
 
 
-def _ordered(proposals: tuple[Proposal, ...]) -> list[Proposal]:
+def _ordered(proposals: Iterable[Proposal]) -> list[Proposal]:
     return sorted(proposals, key=lambda p: (-p.prior, p.name, sorted((k, str(v)) for k, v in p.parameters.items())))
 
 

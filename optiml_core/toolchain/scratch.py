@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 
 _LOCK = "owner.lock"
-_UNLOCKED = ("optiml-nvcc-", "optiml-sass-")  # short-lived ones without a lock
+# Short-lived ones without a lock.
+_UNLOCKED = ("optiml-nvcc-", "optiml-sass-", "optiml-build-", "optiml-ncu-", "optiml-report-", "optiml-replay-")
 _YOUNG = 60.0  # seconds in which a folder may not be locked yet
 _STALE = 3600.0  # seconds after which nothing uses an unlocked one any more
 

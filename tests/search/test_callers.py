@@ -70,7 +70,7 @@ def test_launches_in_another_file(tmp_path: Path, kernel_file: str, call: str, e
     own, other = tmp_path / "kernel.cu", tmp_path / "app" / "main.cu"
     other.parent.mkdir()
     own.write_text(kernel_file)
-    other.write_text(f"#include \"../kernel.cu\"\nvoid run(dim3 g, dim3 b, float* x, float* y) {{\n  {call}\n}}\n")
+    other.write_text(f'#include "../kernel.cu"\nvoid run(dim3 g, dim3 b, float* x, float* y) {{\n  {call}\n}}\n')
     source = SourceFile.read(str(own))
     assert not isinstance(source, Failure)
     (kernel,) = parse(source).kernels

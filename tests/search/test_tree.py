@@ -63,7 +63,7 @@ class ScriptedEvaluations:
             proposals=left,
         )
 
-    def baseline(self) -> Outcome:
+    def baseline(self, cancelled: Callable[[], bool]) -> Outcome | None:
         return self.outcome(ORIGINAL, "full")
 
     def evaluate(self, tasks: Sequence[EvaluationTask], cancelled: Callable[[], bool]) -> list[Outcome | None]:
@@ -81,7 +81,7 @@ class ScriptedEvaluations:
             return Outcome("duplicate", "seen", 0.0, outcome.variant, outcome.source_key)
         return outcome
 
-    def remeasure(self, outcome: Outcome) -> Outcome:
+    def remeasure(self, outcome: Outcome, cancelled: Callable[[], bool]) -> Outcome | None:
         return outcome
 
 

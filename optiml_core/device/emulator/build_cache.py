@@ -146,6 +146,9 @@ class BuildCache:
 
     @contextlib.contextmanager
     def workspace(self) -> Iterator[Path]:
-        """An empty folder for one compilation, removed afterwards."""
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix="build-", ignore_cleanup_errors=True) as name:
+        """An empty folder for one compilation, removed afterwards.
+
+        It is not in the cache: a process that is killed leaves it, and whoever killed it removes temporary files.
+        """
+        with tempfile.TemporaryDirectory(prefix="optiml-build-", ignore_cleanup_errors=True) as name:
             yield Path(name)
