@@ -60,8 +60,8 @@ is a build of the same source under another kernel name, at another address, as 
 ## Times against Nsight Compute's duration
 
 Demanded: within 3 % above 50 us. Ours by CUDA events (warm: batches of five in a graph; flushed: one launch after L2
-was emptied); ncu's `gpu__time_duration.sum`, median of ten launches, `--clock-control none`, with `--cache-control none`
-(warm) and `all` (flushed).
+was emptied); ncu's `gpu__time_duration.sum`, median of ten launches, `--clock-control none`, with
+`--cache-control none` (warm) and `all` (flushed).
 
 | kernel | warm us | ncu | | flushed us | ncu | |
 |---|---:|---:|---:|---:|---:|---:|
@@ -223,10 +223,10 @@ def table(result: Mapping[str, Any]) -> str:
         cache = "flushed" if row["cold"] else "warm"
         other = "another module" if row["renamed"] else "the same build"
         inside = f"{row['inside']} of {row['runs']}"
-        numbers = f"{row['median_time'] * 1e6:.1f} | {inside} | {100 * row['median_half_width']:.2f} %"
-        rows.append(
-            f"| {row['kernel']} | {cache} | {other} | {numbers} | {row['median_pairs']:.0f} | {row['worst_ratio']:.4f} |"
-        )
+        width = f"{100 * row['median_half_width']:.2f} %"
+        cells = [row["kernel"], cache, other, f"{row['median_time'] * 1e6:.1f}", inside, width]
+        cells += [f"{row['median_pairs']:.0f}", f"{row['worst_ratio']:.4f}"]
+        rows.append("| " + " | ".join(cells) + " |")
     times = []
     for label, entry in result["times"].items():
         cells = [label]
