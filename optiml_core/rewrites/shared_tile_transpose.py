@@ -215,11 +215,13 @@ def _new_lines(context: RewriteContext, found: _Plan, tile: int, rows: int) -> l
     body, unit = found.body, context.unit
     taken = set(all_names(unit))
     step = unused_name("j", names_in(body.body))
-    tiles = {}
     lines = _leading_comments(context, found)
-    for access in found.staged:
-        name = unused_name("tile" if len(found.staged) == 1 else f"{access.array}_tile", names_in(body.body))
-        tiles[access.node.id] = name
+    # An element that is read twice is staged once; two elements of one array have a tile each.
+    staged = {code_of(unit, access.node): access for access in found.staged}
+    names: dict[str, str] = {}
+    for element_code, access in staged.items():
+        wanted = "tile" if len(staged) == 1 else f"{access.array}_tile"
+        name = names[element_code] = unused_name(wanted, [*names_in(body.body), *names.values()])
         kind = next(p.type for p in body.kernel.parameters if p.name == access.array)
         element = bare_type(kind)
         lines.append(f"__shared__ {element} {name}[{tile}][{tile + 1}];  // one more column: no bank conflicts")
@@ -230,13 +232,12 @@ def _new_lines(context: RewriteContext, found: _Plan, tile: int, rows: int) -> l
     condition = " && ".join(f"{bound.name} < {bound.limit}" for bound in found.bounds)
     header = f"for (int {step} = threadIdx.y; {step} < {tile}; {step} += {rows}) {{"
 
-    fill = []
-    for access in found.staged:
-        value = code_of(unit, access.node)
-        fill.append(f"{tiles[access.node.id]}[{step}][threadIdx.x] = {value};")
+    fill = [f"{name}[{step}][threadIdx.x] = {element_code};" for element_code, name in names.items()]
     lines += _phase(context, found, header, corners, (found.fast, found.slow), step, condition, fill)
     lines.append("__syncthreads();")
-    replacements = [(access.node, f"{tiles[access.node.id]}[threadIdx.x][{step}]") for access in found.staged]
+    replacements = [
+        (access.node, f"{names[code_of(unit, access.node)]}[threadIdx.x][{step}]") for access in found.staged
+    ]
     work = [substituted(unit, node, replacements) for node in found.work]
     lines += _phase(context, found, header, corners, (found.slow, found.fast), step, condition, work)
     return lines

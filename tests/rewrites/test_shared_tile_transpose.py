@@ -10,6 +10,8 @@ from optiml_core.records import LaunchChange
 from optiml_core.rewrites import Refusal
 from optiml_core.rewrites.shared_tile_transpose import REWRITE
 from rewrites.cases import context_of, refusal_of, rewrite_text
+from rewrites.running import check_agrees
+from rewrites.test_properties import areas
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "transpose.cu"
 
@@ -137,3 +139,29 @@ def test_refusals(body: str, reason: str) -> None:
 def test_a_pointer_that_moves_is_refused() -> None:
     text = kernel(COORDINATES + "    in += 4;\n    if (x < cols && y < rows) out[x * rows + y] = in[y * cols + x];\n")
     assert refusal_of(REWRITE, context_of(text))
+
+
+@pytest.mark.parametrize(
+    ("value", "tiles"),
+    [
+        ("in[y * cols + x] * in[y * cols + x]", 1),
+        ("in[y * cols + x] + in[rows * cols - 1 - (y * cols + x)] * in[y * cols + x]", 1),
+        ("in[y * cols + x] + in[y * cols + x + 1]", 2),
+    ],
+)
+def test_an_array_that_is_read_twice(value: str, tiles: int) -> None:
+    """The same element is staged once, another one in a tile of its own."""
+    text = f"""
+// optiml: rows = 64, cols = 48, in[rows * cols + 1]: normal, out[rows * cols]
+// optiml: block = (16, 16), grid = (ceil_div(cols, 16), ceil_div(rows, 16))
+__global__ void t(const float* in, float* out, int rows, int cols) {{
+  int x = blockIdx.x * blockDim.x + threadIdx.x;
+  int y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x < cols && y < rows) {{
+    out[x * rows + y] = {value};
+  }}
+}}
+"""
+    after, _ = rewrite_text(REWRITE, context_of(text, allow=("launch",)))
+    assert after.count("__shared__") == tiles
+    check_agrees(REWRITE, text, areas((7, 31), (65, 100)), most_options=1)
