@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,54 +34,65 @@ from optiml_core.workload import Workload, find_workload, make_contents, resolve
 FOLDER = Path(__file__).parent / "prediction" / "kernels"
 ALLOW = frozenset({"launch", "no-alias"})
 
-ONE_PASS = "recompute-element+online-softmax+load-ahead"
-# Naive kernel -> the expert's kernels (run one after another), and chains; NAME:N is the rewrite's option number N.
+# A chain is NAME or NAME(key=value,...) steps joined by +; a step takes the first option with these parameters.
+ONE_PASS = "recompute-element+online-softmax+load-ahead(rounds=8)"
+BLOCK, WARP = "parallel-row(scope=block,threads=1024)", "parallel-row(scope=warp,threads=256)"
+# Naive kernel -> the expert's kernels (run one after another), and our chains.
 PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "softmax_row_per_thread": (
         ("softmax_block_per_row",),
         (
-            f"parallel-row:5+{ONE_PASS}:1", f"parallel-row:0+{ONE_PASS}:1", "parallel-row:5", "parallel-row:0",
-            f"parallel-row:5+{ONE_PASS}", f"parallel-row:2+{ONE_PASS}:1", "parallel-row:5+load-ahead",
-            "parallel-row:5+recompute-element", "parallel-row:1", "parallel-row:2", f"parallel-row:4+{ONE_PASS}:1",
+            f"{BLOCK}+{ONE_PASS}", f"{WARP}+{ONE_PASS}", BLOCK, WARP, f"{BLOCK}+load-ahead(rounds=4)",
+            f"parallel-row(scope=block,threads=256)+{ONE_PASS}", f"{BLOCK}+recompute-element",
+            f"parallel-row(scope=block,threads=512)+{ONE_PASS}", "parallel-row(scope=warp,threads=128)",
         ),
     ),
     "layernorm_row_per_thread": (
         ("layernorm_warp_per_row",),
-        ("parallel-row:0", "parallel-row:0+restrict-readonly", "parallel-row:0+vectorize-access",
-         "parallel-row:0+keep-row", "parallel-row:0+keep-row+restrict-readonly"),
+        (WARP, f"{WARP}+restrict-readonly", f"{WARP}+vectorize-access(of=loops)", f"{WARP}+keep-row",
+         f"{WARP}+keep-row+restrict-readonly", "parallel-row(scope=warp,threads=128)+keep-row+restrict-readonly"),
     ),
     "column_sums_block_per_column": (
         ("column_sums_split_rows", "column_sums_second_pass"),
-        ("parallel-column:0", "parallel-column:1", "parallel-column:2", "parallel-column:1+load-ahead:1",
-         "parallel-column:2+load-ahead:1", "parallel-column:0+load-ahead:1"),
+        ("parallel-column(columns=32,rows=32)", "parallel-column(columns=16)", "parallel-column(columns=8)",
+         "parallel-column(columns=32,rows=32)+load-ahead(rounds=8)", "parallel-column(columns=16)+load-ahead(rounds=8)",
+         "parallel-column(columns=8)+load-ahead(rounds=8)"),
     ),
     "attention_values_column_per_thread": (
         ("attention_values_block_per_column",),
-        ("parallel-column:0", "parallel-column:0+load-ahead:1", "parallel-column:1+load-ahead:1",
-         "parallel-column:2", "parallel-column:2+load-ahead", "parallel-column:2+load-ahead:1"),
+        ("parallel-column(columns=32,rows=32)", "parallel-column(columns=32,rows=32)+load-ahead(rounds=8)",
+         "parallel-column(columns=16)+load-ahead(rounds=8)", "parallel-column(columns=8)",
+         "parallel-column(columns=8)+load-ahead(rounds=8)"),
     ),
     "attention_scores_key_per_thread": (
-        ("attention_scores_warp_per_key",),
-        ("parallel-row:0", "parallel-row:0+load-ahead:1", "parallel-row:0+vectorize-access"),
+        ("attention_scores_warp_per_key",), (WARP, f"{WARP}+vectorize-access(of=loops)"),
     ),
-    "matvec_row_per_thread": (
-        ("matvec_warp_per_row_vector",),
-        ("parallel-row:0", "parallel-row:0+load-ahead:1", "parallel-row:0+vectorize-access"),
+    "matvec_row_per_thread": (("matvec_warp_per_row_vector",), (WARP, f"{WARP}+vectorize-access(of=loops)")),
+    "sgemm_row_by_x": (
+        ("sgemm_warp_tiles",),
+        ("register-tile-matmul(thread_columns=16)", "register-tile-matmul(depth=16,thread_columns=8)"),
     ),
-    "sgemm_row_by_x": (("sgemm_warp_tiles",), ("register-tile-matmul:0", "register-tile-matmul:1")),
     "polygon_point_per_thread": (
         ("polygon_points_per_thread",),
-        ("coarsen-grid-stride:1", "unroll-and-jam:0", "unroll-and-jam:1", "unroll-and-jam:2"),
+        ("coarsen-grid-stride(factor=2)", "unroll-and-jam(factor=4)", "unroll-and-jam(factor=8)",
+         "unroll-and-jam(factor=2)"),
     ),
-    "histogram_global": (("histogram_shared",), ("privatize-atomics:0", "privatize-atomics:1")),
+    "histogram_global": (("histogram_shared",), ("privatize-atomics(bins=256)", "privatize-atomics(bins=1024)")),
     "histogram256_global": (
-        ("histogram256_shared",), ("privatize-atomics:1", "privatize-atomics:0", "privatize-atomics:0+load-ahead:1"),
+        ("histogram256_shared",),
+        ("privatize-atomics(bins=256)", "privatize-atomics(blocks=528)",
+         "privatize-atomics(blocks=528)+load-ahead(rounds=4)", "privatize-atomics(blocks=528)+load-ahead(rounds=8)"),
     ),
-    "gelu_scalar": (("gelu_vector",), ("vectorize-access", "coarsen-grid-stride", "coarsen-grid-stride+load-ahead")),
+    "gelu_scalar": (
+        ("gelu_vector",),
+        ("vectorize-access", "coarsen-grid-stride(factor=4)", "coarsen-grid-stride(factor=4)+load-ahead(rounds=4)",
+         "coarsen-grid-stride(blocks=528)+load-ahead(rounds=4)"),
+    ),
     "transpose_naive": (("transpose_padded",), ("shared-tile-transpose",)),
     "convolution_naive": (("convolution_tiled",), ("restrict-readonly",)),
     "reduce_divergent": (("reduce_shuffle",), ("shuffle-reduction",)),
 }  # fmt: skip
+STEP = re.compile(r"([\w-]+)(?:\(([^)]*)\))?")
 
 
 @frozen
@@ -107,12 +119,11 @@ def chained(name: str, chain: str, gpu: GpuFacts) -> Chained | str:
     """The naive kernel after a chain of rewrites, or why a step does not apply."""
     source = SourceFile(f"{name}.cu", (FOLDER / f"{name}.cu").read_bytes())
     change, notes = LaunchChange(), []
-    for step in chain.split("+"):
-        rewrite_name, _, number = step.partition(":")
-        rewrite = rewrite_named(rewrite_name)
+    for step in STEP.finditer(chain):
+        rewrite = rewrite_named(step[1])
         unit = parse(source)
         if rewrite is None:
-            return f"there is no rewrite {rewrite_name}"
+            return f"there is no rewrite {step[1]}"
         launch = resolve_launch(original_of(name)[1], 0, None, change)
         context = RewriteContext(
             unit, unit.kernels[-1], allow=ALLOW, other_launch_sites=(), launch_change=change, gpu=gpu,
@@ -120,15 +131,17 @@ def chained(name: str, chain: str, gpu: GpuFacts) -> Chained | str:
         )  # fmt: skip
         options = rewrite.options(context)
         if isinstance(options, Refusal):
-            return f"{rewrite_name}: {options.reason}"
-        if int(number or 0) >= len(options):
-            return f"{rewrite_name} has {len(options)} options"
-        made = rewrite.apply(context, options[int(number or 0)])
+            return f"{step[1]}: {options.reason}"
+        wanted = dict(pair.split("=") for pair in (step[2] or "").split(",") if pair)
+        option = next((o for o in options if all(str(o.parameters.get(k)) == v for k, v in wanted.items())), None)
+        if option is None:
+            return f"{step[1]} has no option {wanted}"
+        made = rewrite.apply(context, option)
         data = made if isinstance(made, Refusal) else apply_edits(source.data, made.edits)
         if isinstance(made, Refusal) or isinstance(data, Failure | Refusal):
-            return f"{rewrite_name}: {data}"
+            return f"{step[1]}: {data}"
         source, change = SourceFile(source.path, data), made.launch_change
-        notes.append(options[int(number or 0)].note)
+        notes.append(option.note)
     return Chained(
         Variant(source.path, source.data, parse(source).kernels[-1].qualified, launch_change=change), tuple(notes)
     )

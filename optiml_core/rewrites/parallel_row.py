@@ -98,7 +98,7 @@ def _runs_along_rows(body: KernelBody, row: Coordinate, one: ParallelLoop) -> bo
 def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
     found: list[Option] = []
     refusal: Refusal | None = None
-    for scope in ("warp", "block"):
+    for scope in ("block", "warp") if _rows_outgrow_l2(context) else ("warp", "block"):
         for threads in BLOCKS if scope == "block" else BLOCKS[:2]:
             option = Option({"scope": scope, "threads": threads}, f"one {scope} per row, blocks of {threads} threads")
             made = apply(context, option)
@@ -107,6 +107,28 @@ def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
                 break
             found.append(option)
     return tuple(found) if found else refusal or Refusal("no loop over a row can be shared out")
+
+
+def _rows_outgrow_l2(context: RewriteContext) -> bool:
+    """Whether the rows of all warps that a GPU holds, gone over more than once, are more than its L2 keeps.
+
+    A block a row has fewer rows under way, and finds in L2 what an earlier pass over its row has read.
+    """
+    if context.launch is None or context.gpu is None:
+        return False
+    found = _recognise(context, "block")
+    if isinstance(found, Refusal) or len(found.code.loops) < 2:
+        return False
+    values = {name: value for name, value in context.launch.names.items() if isinstance(value, int)}
+    longest = 0
+    for one in found.code.loops:
+        limit = found.body.polynomial(one.loop.limit).value(values)
+        sizes = [p.element.size for a in accesses_in(found.body, one.loop.body) for p in found.body.kernel.parameters
+                 if p.name == a.array and p.element is not None]  # fmt: skip
+        longest = max(longest, (limit or 0) * max(sizes, default=0))
+    rows = context.launch.grid[0] * context.launch.block[0]
+    warps = context.gpu.multiprocessors * context.gpu.warps_per_multiprocessor
+    return min(rows, warps) * longest > context.gpu.l2_bytes
 
 
 def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
