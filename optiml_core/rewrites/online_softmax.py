@@ -13,6 +13,7 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.records import Edit
+from optiml_core.rewrites import recompute_element
 from optiml_core.rewrites.context import Option, Refusal, Rewrite, RewriteContext, Rewritten
 from optiml_core.rewrites.finish import finish
 from optiml_core.rewrites.kernel_body import KernelBody, read_kernel
@@ -20,6 +21,7 @@ from optiml_core.rewrites.layout import code_of, edit, indent_at, layout_of, lin
 from optiml_core.rewrites.memory import accesses_in
 from optiml_core.rewrites.reductions import Reduction, reduction_of
 from optiml_core.rewrites.row_passes import Passes, is_pure, locals_of, needed_declarations, neighbouring_passes
+from optiml_core.rewrites.sequence import followed_by
 from optiml_core.rewrites.syntax import (
     arguments_of,
     assigned_names,
@@ -268,12 +270,17 @@ def _starts_at_zero_before(body: KernelBody, passes: Passes, total: str) -> bool
 
 def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
     found = _recognise(context)
-    if isinstance(found, Refusal):
-        return found
-    return (Option({}, f"`{found.largest.name}` and `{found.sum.name}` in one pass"),)
+    if isinstance(found, _Found):
+        return (Option({}, f"`{found.largest.name}` and `{found.sum.name}` in one pass"),)
+    # A pass that stores its exponentials can be fused once the store is gone.
+    both = Option({"store_once": True}, "maximum and sum in one pass, and elements stored once")
+    return found if isinstance(apply(context, both), Refusal) else (both,)
 
 
 def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
+    if option.parameters.get("store_once"):
+        first = recompute_element.apply(context, Option())
+        return first if isinstance(first, Refusal) else followed_by(context, first, lambda c: apply(c, Option()))
     found = _recognise(context)
     if isinstance(found, Refusal):
         return found

@@ -10,6 +10,7 @@ import pytest
 
 from optiml_core.device.protocol import Contents, RunOptions, RunResult
 from optiml_core.records import Failure, Variant
+from optiml_core.rewrites import Refusal
 from optiml_core.verification import Verifier
 from optiml_core.workload import find_workload, make_contents, resolve_launch
 from rewrites.cases import FILE, context_of, refusal_of, rewrite_text, unit_of
@@ -237,6 +238,19 @@ def test_infinities_and_nan_come_out_where_they_did(text: str) -> None:
     wrong = re.sub(r"  if \(s != 0\) \{\n.*\n *\}\n", "", after)
     assert wrong != after
     assert any((np.isnan(outputs_of(wrong, SPECIAL)[name]) != np.isnan(expected[name])).any() for name in expected)
+
+
+def test_a_pass_that_stores_its_exponentials_is_fused_as_one_step() -> None:
+    text = ALONE.replace("z[rows]", "z[rows], y[rows * cols]").replace("float* z,", "float* z, float* y,")
+    text = text.replace("float e = expf(x[r * cols + c] - m);\n      s += e;", "y[r * cols + c] = expf(x[r * cols + c] - m);\n      s += y[r * cols + c];")
+    text = text.replace("    z[r] =", "    for (int c = 0; c < cols; c++) {\n      y[r * cols + c] /= (float)s;\n    }\n    z[r] =")
+    context = context_of(text, allow=("no-alias",))
+    options = named("online-softmax").options(context)
+    assert not isinstance(options, Refusal), options
+    assert options[0].parameters == {"store_once": True}
+    after = rewrite_text(named("online-softmax"), context)[0]
+    assert after.count("for (") == 2
+    check_agrees(named("online-softmax"), text, SHAPES, tolerance=2e-6, allow=("no-alias",))
 
 
 def test_loads_of_four_rounds() -> None:
