@@ -112,7 +112,8 @@ def tree_of(grown: GrownTree) -> dict[str, Any]:
 def main(out: Path) -> None:
     toolchain = discover()
     hide = (sys.executable, os.path.realpath(sys.executable), sys.prefix, sys.base_prefix, os.getcwd())
-    hide = (*hide, os.path.expanduser("~"), platform.node(), *filter(None, os.environ.get("PYTHONPATH", "").split(":")))
+    hide = (*hide, "/opt/nvidia/nsight-compute", os.path.expanduser("~"), platform.node())
+    hide = (*hide, *os.environ.get("PYTHONPATH", "").split(os.pathsep))
     for kind in EVALUATIONS:
         device = open_device("cuda:0", toolchain)
         assert isinstance(device, CudaDevice), device

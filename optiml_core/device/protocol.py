@@ -168,6 +168,10 @@ class MeasuringDevice(Device, Protocol):
         """Seconds of the clock by which timings are checked: they cannot take longer than passes on it."""
         ...
 
+    def conditions(self) -> tuple[str, ...]:
+        """What the timings since the last call ran under, for people: clocks, and what held them down."""
+        ...
+
     def exclusive(self) -> AbstractContextManager[Failure | None]:
         """Holds the device against other processes of ours; yields a Failure where that cannot be."""
         ...

@@ -79,8 +79,9 @@ class GpuTimer:
                 first = self._device.time_launches(side.built, side.launch, side.contents, 1, plan.flush)
                 if isinstance(first, Failure):
                     return first
+            self._device.conditions()  # of what came before
             # The roofline's floor assumes the caches cold; a warm L2 may beat DRAM, so half of it is the bound.
-            return measure_prepared_pairs(
+            measured = measure_prepared_pairs(
                 original,
                 candidate,
                 self._device,
@@ -88,6 +89,9 @@ class GpuTimer:
                 evolve(plan, floor=floor * 0.5, seed=self._seed),
                 clock=self._device.clock,
             )
+        if isinstance(measured, Failure):
+            return measured
+        return evolve(measured, notes=(*measured.notes, *self._device.conditions()))
 
     def _original_run(self) -> PreparedRun | Failure:
         if self._prepared is None:

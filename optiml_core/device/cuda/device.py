@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from optiml_core.device.cuda.clocks import ClockLog
 from optiml_core.device.cuda.connection import WorkerConnection
 from optiml_core.device.cuda.lock import gpu_lock
 from optiml_core.device.cuda.requests import (
@@ -75,6 +76,7 @@ class CudaDevice:
         self._lock: contextlib.ExitStack | None = None
         self._holders = 0
         self._seen_restarts = 0
+        self._clock_log = ClockLog()
 
     @property
     def name(self) -> str:
@@ -202,7 +204,12 @@ class CudaDevice:
         if not math.isfinite(answer.seconds) or answer.seconds * repetitions > answer.wall:
             said = answer.seconds * repetitions
             return Failure("bad-timing", f"events say {said:.3g} s, the clock {answer.wall:.3g} s")
+        self._clock_log.add(answer.clock_mhz, answer.throttled)
         return answer.seconds
+
+    def conditions(self) -> tuple[str, ...]:
+        """The clocks of the timings since the last call, and what held them down."""
+        return self._clock_log.take()
 
     def clock(self) -> float:
         """The parent's own clock, in seconds."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from optiml_core.device.cuda.clocks import ClockReader
 from optiml_core.device.cuda.flush import CacheFlush
 from optiml_core.device.cuda.requests import (
     BufferBytes,
@@ -77,6 +78,7 @@ class Gpu:
         self._written: dict[tuple[str, str], tuple[str, ...]] = {}
         self._flush: CacheFlush | None = None
         self._warm = ("", "")
+        self._clocks = ClockReader(str(self._device.pci_bus_id()))
 
     def close(self) -> None:
         """Frees everything in the order in which the driver can take it: a context that is still on PyCUDA's stack when

@@ -57,6 +57,9 @@ class RecordedDevice:
         """The recorded clock: it moves on by what each answer took when it was given."""
         return self._now
 
+    def conditions(self) -> tuple[str, ...]:
+        return (f"replayed from a record of {self._record.about.get('date', 'an unknown date')}",)
+
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[Failure | None]:
         yield None

@@ -95,6 +95,9 @@ class RecordingDevice:
     def clock(self) -> float:
         return self._device.clock()
 
+    def conditions(self) -> tuple[str, ...]:
+        return self._device.conditions()
+
     def exclusive(self) -> AbstractContextManager[Failure | None]:
         return self._device.exclusive()
 
