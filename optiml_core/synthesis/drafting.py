@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from optiml_core.synthesis.reading import Reading
-from optiml_core.synthesis.records import Draft, Question, Reference, SpecificationParameter
+from optiml_core.synthesis.reading import Missing, Reading
+from optiml_core.synthesis.records import SpecificationParameter
 
 THREADS = 256
 SMALL_SIZES = {"rows": 512, "cols": 1024, "m": 512, "n": 512, "k": 512, "height": 1024, "width": 1024}
 INDEX_LIMIT = "every array has fewer than 2^31 elements"
-
-
-class Missing(Exception):
-    """Raised inside a recipe where the text leaves something open; becomes the one question."""
 
 
 def ctype_of(reading: Reading, name: str) -> str:
@@ -99,5 +95,9 @@ def lowest(ctype: str) -> str:
     return {"float": "-INFINITY", "double": "-INFINITY", "int": "-2147483647 - 1"}.get(ctype, "0")
 
 
-Outcome = Draft | Question | None
-__all__ = ["Reference"]
+
+def highest(ctype: str) -> str:
+    return {"int": "2147483647", "unsigned char": "255"}.get(ctype, "INFINITY")
+
+
+__all__ = ["Missing"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -19,7 +20,10 @@ from optiml_core.synthesis.drafting import (
     sizes_of,
     vector_shape,
 )
-from optiml_core.synthesis.reading import Reading, is_array_name
+from optiml_core.synthesis.formula_recipes import draft_of
+from optiml_core.synthesis.formulas import Formula, Load, Name
+from optiml_core.synthesis.grammar import TYPE
+from optiml_core.synthesis.reading import Reading, extents, noun, type_named
 from optiml_core.synthesis.records import Array, Draft, Specification
 
 Names = Mapping[str, int | float]
@@ -30,16 +34,16 @@ def _extent(text: str, names: Names) -> int:
     return int(text) if text.isdigit() else int(names[text])
 
 
-def histogram(reading: Reading) -> Draft | None:
+def histogram(reading: Reading) -> Draft:
     """Counts of keys, of bytes, or of floats in equal intervals of [0, 1)."""
-    intervals = reading.search(r"fall into each of (?P<bins>\w+) equal (?:intervals|bins)")
-    keys = reading.search(r"how often each (?:key|value|number) from 0 to (?P<bins>\w+) - 1 occurs")
-    bins = reading.search(r"histogram (?:with|of) (?P<bins>\w+) bins")
-    if intervals is None and keys is None and not reading.says("histogram"):
-        return None
-    if bins is None and keys is None and intervals is None:
+    found = [
+        one for name in ("histogram", "equal bins", "key counts", "with bins") if (one := reading.op(name)) is not None
+    ]
+    counts = {one.groups[key] for one in found for key in ("bins", "bins2") if one.groups.get(key)}
+    if len(counts) != 1:
         raise Missing("How many bins has the histogram (`with 256 bins`)?")
-    count = next(one["bins"] for one in (intervals, keys, bins) if one is not None)
+    (count,) = counts
+    is_keyed = "key counts" in reading.operations
     target = reading.output
     if target is None:
         named = [n for n, d in reading.declared.items() if d.type == "int" and d.shape is None]
@@ -49,14 +53,15 @@ def histogram(reading: Reading) -> Draft | None:
     ctype = ctype_of(reading, source)
     shape = vector_shape(reading, source)
     if ctype in ("float", "double"):
-        unit = reading.says(r"in \[ 0 , 1 \)", r"between 0 and 1", r"from 0 to 1")
-        if not unit:
+        if is_keyed:
+            raise Missing(f"`{source}` holds floats; are they keys?")
+        if reading.mark("unit range") is None:
             raise Missing(f"In which range lie the numbers of `{source}` (for example [0, 1))?")
         find = f"min((int)({source}[i] * {count}), {count} - 1)"
         content, rule = "uniform(0, 1)", f"`{source}` lies in [0, 1)"
     elif ctype == "unsigned char":
-        if not count.isdigit() or int(count) < 256:
-            raise Missing("Bytes need 256 bins; which bin should larger values go to?")
+        if count != "256":
+            raise Missing("Bytes have 256 values; which bins should they go to?")
         find, content, rule = f"{source}[i]", "uniform(0, 256)", "bytes from 0 to 255"
     else:
         find, content, rule = f"{source}[i]", f"index({count})", f"keys lie from 0 to {count} - 1"
@@ -83,17 +88,20 @@ def histogram(reading: Reading) -> Draft | None:
     return Draft(specification, body, line_grid(shape[0]), (256,), compute)
 
 
-def degrees(reading: Reading) -> Draft | None:
+def degrees(reading: Reading) -> Draft:
     """How many edges leave or reach every node."""
-    if not reading.says(r"count the (?:out - |in - )?degrees?"):
-        return None
-    ends = reading.search(r"(?P<e>\w+) (?P<verb>leaves|reaches|enters) node (?P<name>\w+) \[ (?P=e) \]")
-    if ends is None or (reading.says("in - degree") and ends["verb"] == "leaves"):
+    asked = reading.op("degrees")
+    ends, graph = reading.mark("leaves"), reading.mark("graph")
+    assert asked is not None
+    which = (asked.groups.get("which") or asked.groups.get("which2") or "").lower()
+    if ends is None or (ends.groups["verb"].lower() == "leaves") != (which == "out"):
         raise Missing("Which array holds the node at the end that is counted (`edge e leaves node source[e]`)?")
-    graph = reading.search(r"(?P<n>\w+) nodes and (?P<m>\w+) edges")
     if graph is None:
         raise Missing("How many nodes and edges has the graph (`n nodes and m edges`)?")
-    nodes, edges, source = graph["n"], graph["m"], ends["name"]
+    if asked.groups.get("name"):
+        reading.add(asked.groups["name"], type_named(asked.groups.get("type", "")), None)
+        reading.outputs.append(asked.groups["name"])
+    nodes, edges, source = graph.groups["nodes"], graph.groups["edges"], ends.groups["ends"]
     target = output_of(reading, "degree")
 
     def compute(arrays: Mapping[str, Array], names: Names) -> dict[str, Array]:
@@ -111,22 +119,29 @@ def degrees(reading: Reading) -> Draft | None:
     return Draft(specification, body, line_grid(edges), (256,), compute)
 
 
-def sparse_rows(reading: Reading) -> Draft | None:
+def sparse_rows(reading: Reading) -> Draft:
     """A sparse matrix in CSR form times a dense vector."""
-    if not reading.says("csr"):
-        return None
-    integers = [m for m in reading.declared.values() if m.type == "int" and m.shape is None]
-    floats = [m for m in reading.declared.values() if m.type in ("float", "double") and m.shape is None]
-    dense = reading.search(r"vector (?P<x>\w+) of length (?P<cols>\w+)")
-    rows = reading.search(r"(?P<rows>\w+) rows")
-    offsets = next((m.name for m in integers if "off" in m.name or "ptr" in m.name or "start" in m.name), None)
-    columns = next((m.name for m in integers if "col" in m.name or "ind" in m.name), None)
-    values = next((m.name for m in floats if m.name not in reading.outputs), None)
-    if dense is None or rows is None or offsets is None or columns is None or values is None:
+    found = reading.op("spmv")
+    assert found is not None
+    groups = {key.rstrip("2"): value for key, value in found.groups.items() if value}
+    listed = [
+        re.fullmatch(rf"(?P<type>{TYPE}) (?P<name>\w+)", one.strip(), re.IGNORECASE)
+        for one in groups["lists"].split(",")
+    ]
+    arrays_named = {one["name"]: type_named(one["type"]) for one in listed if one is not None}
+    integers = [name for name, ctype in arrays_named.items() if ctype == "int"]
+    floats = [name for name, ctype in arrays_named.items() if ctype in ("float", "double")]
+    offsets = next((name for name in integers if "off" in name or "ptr" in name or "start" in name), None)
+    columns = next((name for name in integers if name != offsets and ("col" in name or "ind" in name)), None)
+    if len(listed) != 3 or None in listed or offsets is None or columns is None or len(floats) != 1:
         raise Missing(
             "Name the CSR arrays, the rows and the vector: `int row_offsets, int column_indices, float values`?"
         )
-    x, cols, target, count = dense["x"], dense["cols"], output_of(reading, "y"), rows["rows"]
+    (values,) = floats
+    x, cols, target, count = groups["x"], groups["cols"], output_of(reading, "y"), groups["rows"]
+    reading.add(values, arrays_named[values], None, True)
+    if type_named(groups.get("type", "")) not in (None, arrays_named[values]):
+        raise Missing(f"`{values}` and `{x}` have different types; in which type are they multiplied?")
     ctype = ctype_of(reading, values)
     body = guarded_index(count, "row") + (
         f"  {ctype} sum = {literal(ctype, '0')};\n"
@@ -154,14 +169,14 @@ def sparse_rows(reading: Reading) -> Draft | None:
     return Draft(specification, body, line_grid(count), (256,), compute, ((cols, 1024), (entries, 8192)))
 
 
-def entry_sums(reading: Reading) -> Draft | None:
+def entry_sums(reading: Reading) -> Draft:
     """Values added up by the row that each entry names."""
-    found = reading.search(r"(?P<values>\w+) \[ (?P<e>\w+) \] in row (?P<row>\w+) \[ (?P=e) \]")
-    total = reading.search(r"(?:add up|sum) the (?:entries|values) of each of the (?P<rows>\w+) rows")
-    stored = reading.search(r"(?P<nnz>\w+) entries")
-    if found is None or total is None or stored is None:
-        return None
-    values, row, rows, entries = found["values"], found["row"], total["rows"], stored["nnz"]
+    stored, total = reading.op("entries"), reading.op("entry sums")
+    if stored is None or total is None:
+        raise Missing("What should be done with the entries of the sparse matrix, and how are they stored?")
+    values, row, rows, entries = (
+        stored.groups["values"], stored.groups["row"], total.groups["rows"], stored.groups["nnz"])  # fmt: skip
+    reading.add(values, type_named(stored.groups["type"]), (entries,), True)
     ctype, target = ctype_of(reading, values), output_of(reading)
     body = guarded_index(entries) + f"  atomicAdd(&{target}[{row}[i]], {values}[i]);\n"
 
@@ -179,20 +194,18 @@ def entry_sums(reading: Reading) -> Draft | None:
     return Draft(specification, body, line_grid(entries), (256,), compute)
 
 
-def lower_bound(reading: Reading) -> Draft | None:
+def lower_bound(reading: Reading) -> Draft:
     """For every query the number of smaller elements of a sorted table."""
-    found = reading.search(
-        r"number of elements (?:of|in) (?P<table>\w+) that are (?P<how>smaller|less)(?P<equal> or equal)?"
-    )
-    if found is None or not reading.says("sorted"):
-        return None
-    table = found["table"]
-    queries = [name for name in reading.inputs() if name != table]
-    if len(queries) != 1 or not is_array_name(table):
-        raise Missing("Which array holds the queries, and how many are there (`m floats in queries`)?")
-    query = queries[0]
+    found = reading.op("lower bound")
+    assert found is not None
+    table, query = found.groups["table"], found.groups["query"]
+    if reading.mark("sorted") is None:
+        raise Missing(f"Is `{table}` sorted?")
+    if reading.shape_of(table) is None:
+        raise Missing(f"How long is `{table}`?")
+    reading.add(query, type_named(found.groups.get("type", "")), (found.groups["count"],), True)
     n, m = vector_shape(reading, table)[0], vector_shape(reading, query)[0]
-    operator = "<=" if found["equal"] else "<"
+    operator = "<=" if found.groups.get("equal") else "<"
     ctype, target = ctype_of(reading, table), output_of(reading, "position")
     body = (
         guarded_index(m)
@@ -209,7 +222,7 @@ def lower_bound(reading: Reading) -> Draft | None:
   {target}[i] = low;
 """
     )
-    side = "right" if found["equal"] else "left"
+    side = "right" if found.groups.get("equal") else "left"
 
     def compute(arrays: Mapping[str, Array], names: Names) -> dict[str, Array]:
         return {target: np.searchsorted(arrays[table], arrays[query], side="right" if side == "right" else "left")}
@@ -225,15 +238,16 @@ def lower_bound(reading: Reading) -> Draft | None:
     return Draft(specification, body, line_grid(m), (256,), compute)
 
 
-def rank_sort(reading: Reading) -> Draft | None:
+def rank_sort(reading: Reading) -> Draft:
     """Sorting by rank: every element counts those before it; n*n steps, for short arrays."""
-    if not reading.search(r"sort the .*"):
-        return None
-    descending = reading.says("descending", "decreasing")
-    if not descending and not reading.says("ascending", "increasing"):
+    reading.op("sort")
+    descending = reading.mark("descending") is not None
+    if descending == (reading.mark("ascending") is not None):
         raise Missing("In ascending or in descending order?")
     source = only_input(reading)
     n, ctype = vector_shape(reading, source)[0], ctype_of(reading, source)
+    if reading.mark("in place") is not None:
+        raise Missing(f"I sort into another array; into which one, instead of in place of `{source}`?")
     target = output_of(reading)
     sign = ">" if descending else "<"
     body = (
@@ -259,3 +273,31 @@ def rank_sort(reading: Reading) -> Draft | None:
         ("no NaN", "n*n steps", INDEX_LIMIT),
     )  # fmt: skip
     return Draft(specification, body, line_grid(n), (256,), compute)
+
+
+def indexed_copy(reading: Reading) -> Draft:
+    """``Gather x at idx into y`` and ``scatter x to y at idx``, the latter also adding."""
+    gather, scatter = reading.op("gather"), reading.op("scatter")
+    found = gather or scatter
+    if found is None or (gather is not None and scatter is not None):
+        raise Missing("Gather or scatter?")
+    sources, places = noun(reading, found, "1"), noun(reading, found, "2")
+    if len(sources) != 1 or len(places) != 1:
+        raise Missing(f"Which array is moved, and which holds the indices, in `{found.text}`?")
+    (source,), (index,) = sources, places
+    if reading.declared[index].type not in (None, "int"):
+        raise Missing(f"`{index}` holds the indices, so its elements must be int; are they?")
+    i = Name("i")
+    if gather is not None:
+        target = output_of(reading)
+        formula = Formula(target, (i,), Load(source, (Load(index, (i,)),)), 0, 0)
+        return draft_of(reading, formula, "gather")
+    target, _, brackets = found.groups["target"].partition(" ")
+    shape = extents(brackets) if brackets else None
+    reading.add(target, None, shape or None, True)
+    if target not in reading.outputs:
+        reading.outputs.append(target)
+    if reading.shape_of(index) is None and reading.shape_of(source) is not None:
+        reading.add(index, "int", reading.shape_of(source), True)
+    formula = Formula(target, (Load(index, (i,)),), Load(source, (i,)), 0, 0, bool(found.groups.get("add")))
+    return draft_of(reading, formula, "scatter")

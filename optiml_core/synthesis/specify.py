@@ -1,119 +1,161 @@
-"""From a description to a draft, or to the one question that is open."""
+"""From a description to a draft, or to the one question that is open.
+
+A draft is only returned where the whole text has been used: every token lies in a phrase, every operation and mark
+was taken up by the recipe, and every name, type and extent that the text states is the draft's own.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from optiml_core.synthesis import element_recipes, index_recipes, matrix_recipes, reduction_recipes
-from optiml_core.synthesis.drafting import Missing
-from optiml_core.synthesis.reading import WORDS, Reading, read
+from optiml_core.synthesis import (
+    element_recipes,
+    formula_recipes,
+    index_recipes,
+    matrix_recipes,
+    reduction_recipes,
+    row_recipes,
+    spectrum_recipes,
+    window_recipes,
+)
+from optiml_core.synthesis.reading import Missing, Reading, read
 from optiml_core.synthesis.records import Draft, Question
 
-Recipe = Callable[[Reading], Draft | None]
+Recipe = Callable[[Reading], Draft]
 
-# In this order: the ones that a word names beyond doubt first, the general ones last. With each, the words it
-# understands beside the common ones; any other word of the text is one that was not understood.
-RECIPES: tuple[tuple[Recipe, str], ...] = (
-    (index_recipes.sparse_rows, "multiply csr form sparse"),
-    (index_recipes.entry_sums, "add up sparse sum"),
-    (matrix_recipes.discrete_fourier, "discrete fourier transform dft parts part imaginary forward"),
-    (matrix_recipes.pairwise, "points dimensions coordinates next other euclidean squared distance distances "
-     "pair pairwise"),
-    (index_recipes.histogram, "histogram count bins bin often key keys occurs fall equal intervals how many "
-     "bytes range"),
-    (index_recipes.degrees, "graph count nodes edges leaves reaches enters degree degrees out"),
-    (index_recipes.lower_bound, "number sorted smaller less equal queries query"),
-    (index_recipes.rank_sort, "sort sorted ascending descending increasing decreasing order"),
-    (reduction_recipes.softmax, "softmax"),
-    (reduction_recipes.normalisation, "layer norm rms normalization normalisation layernorm root mean square"),
-    (matrix_recipes.transpose, "transpose transposed"),
-    (matrix_recipes.convolution, "convolve convolution correlate flip without no zero padding padded pixels "
-     "filter outside count counts"),
-    (element_recipes.average_of_neighbours, "jacobi step copied average neighbours neighbors interior four two "
-     "boundary border points stay unchanged"),
-    (matrix_recipes.matrix_product, "multiply product matmul gemm multiplication times"),
-    (element_recipes.formula_recipe,
-     "outside count counts zero copied boundary copied clamp clamped nearest smooth elementwise permutation "
-     "order power parts imaginary spectrum graph edges nodes function formula node edge"),
-    (reduction_recipes.argument_of_extreme, "argmax argmin position index place largest smallest maximum minimum "
-     "if several first"),
-    (reduction_recipes.counting, "count many greater larger smaller less than above below least most equal"),
-    (reduction_recipes.scan, "prefix running cumulative inclusive exclusive scan sum sums"),
-    (matrix_recipes.dot_product, "dot inner scalar product"),
-    (element_recipes.phrase_recipe,
-     "add subtract multiply divide scale elementwise element-wise relu sigmoid exp log ln "
-     "sqrt sin cos tanh abs floor ceil atan"),
-    (reduction_recipes.reduction,
-     "sum sums mean average maximum minimum max min largest smallest biggest norm euclidean "
-     "length l1 l2 total add absolute squares values coordinates points up whole"),
-)  # fmt: skip
-
-# An operation is only understood by the recipe that lists it.
-_OPERATIONS = "sum sums add scale multiply subtract divide count counted product discrete copied then sorted sparse"
-# Words that change nothing about what is computed.
-_HARMLESS = (
-    "- has have counts kernel cuda gpu please function write make computes stores finds program code we want i you "
-    "need do does own any such one its stands array's order in-place given holds them their these those as floats "
-    "memory global respectively also simply form size device output input called named values value step row-wise "
-    "column-wise rowwise next major wise"
+# The operations that lead to a recipe. A text that leads to two recipes is a question.
+RECIPES: tuple[tuple[tuple[str, ...], Recipe], ...] = (
+    (("spmv",), index_recipes.sparse_rows),
+    (("entry sums", "entries"), index_recipes.entry_sums),
+    (("dft", "dft parts"), spectrum_recipes.discrete_fourier),
+    (("pairwise", "distances", "distances between"), spectrum_recipes.pairwise),
+    (("histogram", "equal bins", "key counts", "with bins"), index_recipes.histogram),
+    (("degrees",), index_recipes.degrees),
+    (("lower bound",), index_recipes.lower_bound),
+    (("sort",), index_recipes.rank_sort),
+    (("gather", "scatter"), index_recipes.indexed_copy),
+    (("softmax",), row_recipes.softmax),
+    (("layer norm", "rms norm"), row_recipes.normalisation),
+    (("transpose",), matrix_recipes.transpose),
+    (("permute",), formula_recipes.permutation_of_axes),
+    (("convolution",), window_recipes.convolution),
+    (("neighbours",), window_recipes.average_of_neighbours),
+    (("multiply", "matrix product", "matrix vector", "product in text", "batch"), matrix_recipes.product),
+    (("dot",), matrix_recipes.dot_product),
+    (("argmax", "argmin"), reduction_recipes.argument_of_extreme),
+    (("count",), reduction_recipes.counting),
+    (("scan",), row_recipes.scan),
+    (("axpy", "scale", "add value", "divide value", "pair", "apply", "copy", "fill"), element_recipes.phrase),
+    (reduction_recipes.OPERATIONS, reduction_recipes.reduction),
 )
-HARMLESS = (WORDS - set(_OPERATIONS.split())) | set(_HARMLESS.split())
-# They turn the meaning round or narrow it, whatever recipe was found.
-REFUSED = {"not", "except", "only", "unless", "if", "must", "when"}
 KNOWN = (
-    "maps by a formula, axpy, dot, sums, extremes, norms and means over all, rows or columns, argmax, counts, "
-    "scans, softmax, layer and RMS norm, transpose, matrix products, stencils, convolution, histograms, gathers, "
-    "distances, DFT, CSR, sorting"
+    "maps by a formula, axpy, dot, sums, extremes, norms and means over all, rows or columns, argmax, counts, scans, "
+    "softmax, layer and RMS norm, transpose, permutation of axes, matrix products, batched too, stencils, convolution, "
+    "histograms, gather, scatter, distances, DFT, CSR, sorting"
 )
+# Words of C++ and CUDA that are no names of parameters.
+_TAKEN_TEXT = (
+    "alignas auto bool break case catch char class const constexpr continue default delete do double else enum "
+    "extern float for goto if inline int long namespace new operator private public register return short "
+    "signed sizeof static struct switch template this throw try typedef typename union unsigned using virtual "
+    "void volatile while and or not xor threadIdx blockIdx blockDim gridDim warpSize main stream block grid "
+    "zeroed NULL INFINITY NAN assert half"
+)
+TAKEN = frozenset(_TAKEN_TEXT.split())
 
 
 def specify(text: str) -> Draft | Question:
-    """The draft that the description asks for, with what was not understood; or one question instead of a guess."""
-    reading = read(clean(text))
-    if not reading.tokens:
-        return Question("What should the kernel compute?")
-    for recipe, words in RECIPES:
-        try:
-            draft = recipe(reading)
-        except Missing as missing:
-            return Question(str(missing))
-        if draft is None:
-            continue
-        left = _not_understood(reading, draft, set(words.split()))
-        if left:
-            quoted = ", ".join(f"`{word}`" for word in left)
-            return Question(f"I read this as {draft.specification.pattern}, but what does {quoted} mean here?", left)
-        return _checked_names(draft)
-    return Question(f"I know no recipe for this. Which of these is it: {KNOWN}?")
+    """The draft that the description asks for, or one question instead of a guess."""
+    try:
+        reading = read(clean(text))
+        if not reading.tokens:
+            return Question("What should the kernel compute?")
+        recipes = {recipe for names, recipe in RECIPES if any(name in reading.operations for name in names)}
+        if reading.formulas:
+            recipes.add(formula_recipes.formula)
+        unread = reading.cover.unread
+        if unread:
+            return Question(_unread_text(unread, bool(recipes)), unread)
+        if not recipes:
+            return Question(f"I know no recipe for this. Which of these is it: {KNOWN}?")
+        if len(recipes) > 1:
+            raise Missing(f"I read more than one operation ({_operations(reading)}); which one should one kernel do?")
+        draft = recipes.pop()(reading)
+        _check_used(reading)
+        _check_agrees(reading, draft)
+        _check_names(draft)
+    except Missing as missing:
+        return Question(str(missing))
+    return draft
+
+
+def _unread_text(unread: tuple[str, ...], has_recipe: bool) -> str:
+    quoted = ", ".join(f"`{words}`" for words in unread)
+    if has_recipe:
+        return f"I do not understand {quoted} here: what does it mean, or can it be left out?"
+    return f"I do not understand {quoted}, and know no recipe for the rest. Which of these is it: {KNOWN}?"
+
+
+def _operations(reading: Reading) -> str:
+    texts = [one.text for one in reading.operations.values()]
+    texts += [" ".join(reading.tokens[one.start : one.end]) for one in reading.formulas]
+    return ", ".join(f"`{text}`" for text in texts)
 
 
 def clean(text: str) -> str:
-    """A description without comment signs, on one line."""
+    """A description without comment signs and quotes around names, on one line."""
     lines = [re.sub(r"^\s*(?:/{2,}|/\*+|\*+/|\*(?!\w))\s?", "", line) for line in text.splitlines()]
-    return re.sub(r"\s*\*+/\s*$", "", " ".join(line.strip() for line in lines)).strip()
+    return re.sub(r"\s*\*+/\s*$", "", " ".join(line.strip() for line in lines)).replace("`", "").strip()
 
 
-def _not_understood(reading: Reading, draft: Draft, words: set[str]) -> tuple[str, ...]:
-    names = {one.name for one in draft.specification.parameters} | {name for name, _ in draft.helpers}
-    names |= {extent for one in draft.specification.parameters for extent in one.shape}
-    inside = {at for formula in reading.formulas for at in range(formula.start, formula.end)}
-    left: dict[str, None] = {}
-    for at, token in enumerate(reading.tokens):
-        plain = token.lower()
-        if not token[0].isalpha() or token in names or at in inside or plain in words:
-            continue
-        if len(token) == 1 and (reading.says(rf"edge {token}", rf"entry {token}", rf"\[ {token} \]") or plain == "x"):
-            continue
-        if plain in HARMLESS and plain not in REFUSED:
-            continue
-        left[token] = None
-    return tuple(left)
+def _check_used(reading: Reading) -> None:
+    """Everything that was read must have had an effect."""
+    found = [(f"op:{name}", one) for name, one in reading.operations.items()]
+    found += [(f"mark:{name}", one) for name, one in reading.marks.items()]
+    for key, one in found:
+        if key not in reading.used:
+            raise Missing(f"What does `{one.text}` change here?")
 
 
-def _checked_names(draft: Draft) -> Draft | Question:
+def _check_agrees(reading: Reading, draft: Draft) -> None:
+    """Every name, type and extent that the text states must be the draft's."""
+    parameters = {one.name: one for one in draft.specification.parameters}
+    extents = {extent for one in parameters.values() for extent in one.shape} | {name for name, _ in draft.helpers}
+    for one in reading.declared.values():
+        mine = parameters.get(one.name)
+        if mine is None:
+            if one.name in extents and one.bare:
+                continue
+            raise Missing(f"What is `{one.name}` for? I would not use it.")
+        if one.type is not None and mine.type != one.type:
+            raise Missing(f"`{one.name}` would be of type {mine.type}, not {one.type}; which is meant?")
+        if one.shape is not None and not _same_extents(one.shape, mine.shape):
+            raise Missing(
+                f"`{one.name}` would have the extents {' x '.join(mine.shape) or 'of one number'}, "
+                f"not {' x '.join(one.shape)}; which is meant?"
+            )
+    for name, ctype in reading.scalars.items():
+        scalar = parameters.get(name)
+        if scalar is None or scalar.role != "scalar" or (ctype is not None and scalar.type != ctype):
+            raise Missing(f"What is the number `{name}` for?")
+    for name in reading.outputs:
+        if name not in parameters or parameters[name].role == "input":
+            raise Missing(f"What should be written to `{name}`?")
+
+
+def _same_extents(said: tuple[str, ...], mine: tuple[str, ...]) -> bool:
+    return said == mine or [one for one in said if one != "1"] == [one for one in mine if one != "1"]
+
+
+def _check_names(draft: Draft) -> None:
     """A parameter whose name the body uses for something of its own would mean something else there."""
-    for one in draft.specification.parameters:
-        if re.search(rf"(?:int|{one.type}|bool)\*? {one.name}(?: =|\[|;)", draft.body):
-            return Question(f"The kernel itself uses the name `{one.name}`; what else can the parameter be called?")
-    return draft
+    names = [one.name for one in draft.specification.parameters]
+    for name in names:
+        if name in TAKEN or name.startswith("__"):
+            raise Missing(f"`{name}` is a word of C++ or CUDA; what else can the parameter be called?")
+        declared = rf"(?:int|float|double|unsigned char|bool|char)\*? (?:\w+, )*{re.escape(name)}(?: =|\[|;|,)"
+        if re.search(declared, draft.body):
+            raise Missing(f"The kernel itself uses the name `{name}`; what else can the parameter be called?")
+    if len(set(names)) != len(names):
+        raise Missing("One name stands for two things; which is which?")

@@ -30,7 +30,7 @@ ASKED = [
     ("Order me a pizza", "recipe"),
     ("Sum the positive n floats of x into s", "`positive`"),
     ("Sum the n floats of x except the last into s", "`except`"),
-    ("Do not sum the n floats of x into s", "`not`"),
+    ("Do not sum the n floats of x into s", "`Do not`"),
     ("Sum of a float matrix x (rows x cols), into s", "all elements, each row, or each column"),
     ("Prefix sum of the n floats in x, into y", "inclusive"),
     ("out[i] = u[i-1] + u[i+1] for n floats in u", "outside"),
