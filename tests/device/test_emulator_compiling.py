@@ -134,3 +134,29 @@ def test_two_installations_do_not_share_what_names_its_place(monkeypatch: pytest
 
 def build_toolbox_identity() -> str:
     return _identity("/usr/bin/g++", "12.2.0")
+
+
+HARDENED = """#!/bin/sh
+exec /usr/bin/g++ -fstack-protector-all -D_FORTIFY_SOURCE=2 -fcf-protection=full -D_GLIBCXX_ASSERTIONS "$@"
+"""
+LOCAL_ARRAY = """__global__ void k(float* x) {
+  float sums[8], other[8];
+  for (int i = 0; i < 8; i++) sums[i] = x[8 * threadIdx.x + i];
+  memcpy(other, sums, sizeof(float) * (threadIdx.x + 1));
+  x[8 * threadIdx.x] = other[0];
+}
+"""
+
+
+def test_the_defaults_of_a_hardened_compiler_do_not_reach_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ubuntu's g++ protects the stack and checks copies unless told not to."""
+    compiler = tmp_path / "prefix" / "bin" / "g++"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text(HARDENED)
+    compiler.chmod(0o755)
+    monkeypatch.setattr(build, "find_compiler", lambda: str(compiler))
+    with EmulatorDevice(tmp_path / "cache") as hardened:
+        built = hardened.build(Variant("local.cu", LOCAL_ARRAY.encode(), "k"))
+    assert not isinstance(built, Failure), built
