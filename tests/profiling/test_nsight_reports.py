@@ -159,9 +159,7 @@ def test_names(demangled: str, name: str, arguments: tuple[str, ...]) -> None:
         ("k.cu", ["/there/other.cu", ""], None),
     ],
 )
-def test_moved_paths(
-    several: tuple[ReportedKernel, ...], wanted: str, files: list[str], chosen: str | None
-) -> None:
+def test_moved_paths(several: tuple[ReportedKernel, ...], wanted: str, files: list[str], chosen: str | None) -> None:
     instructions = tuple(InstructionCounters(file, 1, "LDG.E", {}) for file in files)
     assert file_in_report(evolve(several[0], instructions=instructions), wanted) == chosen
 
@@ -300,6 +298,40 @@ def test_a_report_without_lines_still_says_what_its_rules_say(tmp_path: Path) ->
     assert "compile with -lineinfo" in kernel.notes[0]
     launch = next(f for f in kernel.findings if f.kind == "latency-bound-launch")
     assert launch.evidence["ncu_estimated_gain"] == pytest.approx(16.5, rel=0.05)  # 94 % of the run time
+
+
+def changed_rules(kernel: ReportedKernel, **metrics: float) -> ReportedKernel:
+    return evolve(kernel, metrics={**kernel.metrics, **metrics})
+
+
+@pytest.mark.parametrize(("waves", "gain"), [(1.9, 2 / 1.9), (3.88, 4 / 3.88), (1.01, 1 / (1 - 0.25))])
+def test_a_partial_wave_saves_no_more_than_it_is(
+    several: tuple[ReportedKernel, ...], waves: float, gain: float
+) -> None:
+    kernel = changed_rules(several[3], launch__waves_per_multiprocessor=waves)  # its rule estimates a quarter
+    found = {f.kind: f for f in import_kernels([kernel], units().units).kernels[0].findings}
+    assert found["latency-bound-launch"].estimated_gain == pytest.approx(gain, rel=0.01)
+    assert "waves of blocks" in found["latency-bound-launch"].message
+
+
+def test_scattered_atomics_are_no_uncoalesced_access(several: tuple[ReportedKernel, ...]) -> None:
+    """ncu's rule counts their sectors with those of loads and stores; what answers them is another rewrite."""
+    rule = next(rule for rule in several[0].rules if rule.identifier == "UncoalescedGlobalAccess")
+    atomic = InstructionCounters(
+        "several.cu",
+        24,
+        "REDG.E.ADD.STRONG.GPU",
+        {
+            "inst_executed": 1000.0,
+            "thread_inst_executed_true": 32000.0,
+            "memory_l2_theoretical_sectors_global": 20000.0,
+            "memory_l2_theoretical_sectors_global_ideal": 4000.0,
+        },
+    )
+    kernel = evolve(several[3], rules=(rule,), instructions=(*several[3].instructions, atomic))
+    kinds = {f.kind: f for f in import_kernels([kernel], units().units).kernels[0].findings}
+    assert "uncoalesced-access" not in kinds
+    assert kinds["atomic-contention"].rewrites[0] == "privatize-atomics"
 
 
 # ------------------------------------------------------------------------------------------- our own runs

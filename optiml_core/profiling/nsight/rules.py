@@ -26,6 +26,7 @@ from optiml_core.records import Finding
 
 Severity = Literal["high", "medium", "low"]
 LARGEST_SHARE = 95.0  # percent of the run time: an estimate beyond that is of a kernel that does nothing else
+LEAST_GAIN = 1.02  # what only a rule reports, and is worth less, is not worth a word
 LOW_OCCUPANCY = 0.5  # older versions of ncu speak of everything below 100 %
 FULL_WAVE = 0.9
 # What the gain of better loads cannot exceed: the part of the samples in which warps wait for them.
@@ -56,6 +57,7 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
     "latency-bound-launch": ("launch-shape", "parallel-row", "coarsen-grid-stride"),
     "memory-latency": ("load-ahead", "vectorize-access", "unroll-loop", "coarsen-grid-stride", "register-accumulator"),
     "barrier-bound": ("shuffle-reduction", "launch-shape"),
+    "atomic-contention": ("privatize-atomics", "shuffle-reduction"),
 }
 
 
@@ -107,7 +109,9 @@ def larger(one: float | None, other: float | None) -> float | None:
 def with_rules(findings: Sequence[Finding], kernel: ReportedKernel, context: FindingContext) -> tuple[Finding, ...]:
     """Findings joined with what ncu's rules estimate: their gains put in, and findings added that only a rule made."""
     result = list(findings)
-    for kind, estimate in estimates(kernel.rules).items():
+    for estimate in estimates(kernel.rules).values():
+        kind = "atomic-contention" if is_of_atomics(estimate, context) else estimate.kind
+        estimate = evolve(estimate, kind=kind, gain=bounded(estimate, context))
         members = [finding for finding in result if finding.kind == kind]
         if not members:
             result += rule_only(estimate, context)
@@ -118,6 +122,27 @@ def with_rules(findings: Sequence[Finding], kernel: ReportedKernel, context: Fin
             part = weight / total if total else 1.0 / len(members)
             result[result.index(finding)] = with_estimate(finding, estimate, part)
     return tuple(no_more_than_waiting(finding, context) for finding in result)
+
+
+def is_of_atomics(estimate: RuleEstimate, context: FindingContext) -> bool:
+    """Whether the wasted sectors that a rule speaks of are those of atomics: scattered by nature, they have an answer
+    of their own. ncu's rule does not tell them from loads and stores."""
+    if estimate.kind != "uncoalesced-access":
+        return False
+    waste = {"atomic": 0, "other": 0}
+    for access in context.profile.accesses:
+        if access.space == "global":
+            waste["atomic" if access.kind == "atomic" else "other"] += access.sectors - access.ideal_sectors
+    return waste["atomic"] > waste["other"]
+
+
+def bounded(estimate: RuleEstimate, context: FindingContext) -> float | None:
+    """A rule's gain, no more than its own numbers can bear: of a launch of 1.9 waves the rule on partial waves says
+    that half of the time would go away, though a full second wave would save a twentieth."""
+    waves = context.metrics.get("waves", 0.0)
+    if estimate.gain is None or estimate.kind != "latency-bound-launch" or waves < 1.0:
+        return estimate.gain
+    return min(estimate.gain, math.ceil(waves) / waves)
 
 
 def no_more_than_waiting(finding: Finding, context: FindingContext) -> Finding:
@@ -172,6 +197,8 @@ def rule_only(estimate: RuleEstimate, context: FindingContext) -> list[Finding]:
     if estimate.local_percent is not None:
         evidence["ncu_local_estimate_percent"] = estimate.local_percent
     rewrites = REWRITES.get(estimate.kind, ())
+    if estimate.gain is not None and estimate.gain < LEAST_GAIN:
+        return []
     if estimate.kind == "memory-latency":
         return waiting_lines(estimate, context, evidence)
     message, more = words_for(estimate.kind, context)
@@ -204,6 +231,8 @@ def words_for(kind: str, context: FindingContext) -> tuple[str, dict[str, float 
         return f"room for {percent(fraction)} of the warps that a multiprocessor holds", {
             "theoretical_occupancy": fraction
         }
+    if kind == "atomic-contention":
+        return "atomic updates of one request go to many sectors", {}
     if kind == "divergence":
         return "many lanes sit out while others of their warp work", {}
     if kind == "latency-bound-launch":
