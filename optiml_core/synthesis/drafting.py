@@ -95,7 +95,6 @@ def lowest(ctype: str) -> str:
     return {"float": "-INFINITY", "double": "-INFINITY", "int": "-2147483647 - 1"}.get(ctype, "0")
 
 
-
 def highest(ctype: str) -> str:
     return {"int": "2147483647", "unsigned char": "255"}.get(ctype, "INFINITY")
 

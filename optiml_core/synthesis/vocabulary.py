@@ -35,9 +35,7 @@ INTO = (
     rf"(?:back )?(?:in|to|into|as)|(?:the )?(?:results?|output)(?: is| are)?(?: stored| written)? (?:in|to|into|goes to|goes into)"
     rf"|into|giving|yielding|producing|(?:, )?output(?: array| vector| matrix)?:?|result(?: is)?|writing (?:the )?(?:{NOUN}|it) (?:to|into))"
 )
-DESTINATION = (
-    rf"(?:the |an )?(?:output )?(?P<type>{TYPE} )?(?P<kind>{KIND} )?(?P<name>{NAME}(?: {BRACKETS})?(?: \[ 0 \])?)(?: (?P<extent>{EXTENT}))?"
-)
+DESTINATION = rf"(?:the |an )?(?:output )?(?P<type>{TYPE} )?(?P<kind>{KIND} )?(?P<name>{NAME}(?: {BRACKETS})?(?: \[ 0 \])?)(?: (?P<extent>{EXTENT}))?"
 OUTSIDE = (
     r"(?:(?:the )?(?:elements?|values?|points?|pixels?|neighbou?rs|cells|everything|what lies|what is) )?(?:that lie )?"
     r"outside(?: of)?(?: the)?(?: array| grid| image| range| domain| bounds| border)?"
@@ -183,7 +181,10 @@ def phrases() -> tuple[Phrase, ...]:
     made += [phrase(f"op:{name}", pattern) for name, pattern in OPERATIONS.items()]
     made += [phrase("np", rf"(?:for |of |where |given |over |on |with |from |in )?{noun_phrase()}")]
     made += [phrase("out", rf"(?:, )?(?:and )?{INTO} {DESTINATION}")]
-    made += [phrase("out", rf", in {DESTINATION}"), phrase("out", rf"(?:,? ?updating|and update) (?P<name>{NAME}) (?P<place>in place)")]
+    made += [
+        phrase("out", rf", in {DESTINATION}"),
+        phrase("out", rf"(?:,? ?updating|and update) (?P<name>{NAME}) (?P<place>in place)"),
+    ]
     made += [phrase("write", r"write|store"), phrase("to", rf"(?:and write )?to {DESTINATION}")]
     return tuple(made)
 

