@@ -1,8 +1,8 @@
 """Loads of several rounds of a loop first, then the work of each: more loads are under way at the same time.
 
-A compiler does this by itself only where it can count the rounds and knows that no store of a round changes what
-the next one loads. A loop that threads share by ``c += blockDim.x`` is tested after every round even if it is
-unrolled, so that one load at a time is waited for.
+A compiler does this by itself where no store or branch of a round stands in the way: sixteen rounds where it knows
+the step, four where the step is a value like ``blockDim.x`` (none with ``#pragma unroll``, after which it tests the end
+in every round).
 """
 
 from __future__ import annotations

@@ -147,3 +147,11 @@ def test_iterations_do_not_overlap_unless_they_are_unrolled() -> None:
 )
 def test_only_short_simple_loops_are_unrolled_again(body: list[Instruction], factor: int) -> None:
     assert unroll_factor(body) == factor
+
+
+@pytest.mark.parametrize(("step", "factor"), [((), 4), (("n",), 1)])
+def test_a_loop_whose_step_is_no_number_is_not_unrolled_again(step: tuple[str, ...], factor: int) -> None:
+    counted = Instruction("add.s32", "integer", 4, ("c", *step), ("c",))
+    test = Instruction("setp.lt.s32", "integer", 4, ("c", "limit"), ("p",))
+    body = [load("r0"), load("r1"), load("r2"), load("r3"), add("s", "s", "r0"), counted, test, branch()]
+    assert unroll_factor(body) == factor

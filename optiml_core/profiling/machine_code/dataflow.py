@@ -24,7 +24,21 @@ def unroll_factor(instructions: Sequence[Instruction]) -> int:
     fixed = any(instruction.calls or instruction.unit == "barrier" for instruction in instructions)
     # What the step before could not unroll (a counter of 64 bits, say), the last step does not either.
     unrolled_before = sum(instruction.memory == "load" for instruction in instructions) >= UNROLL
-    return UNROLL if branches == 1 and unrolled_before and not fixed and slots <= UNROLLED_SLOTS else 1
+    if branches != 1 or not unrolled_before or fixed or slots > UNROLLED_SLOTS:
+        return 1
+    return UNROLL if _counts_by_number(instructions) else 1
+
+
+def _counts_by_number(instructions: Sequence[Instruction]) -> bool:
+    """Whether what the loop's last test compares grows by a number: an addition that reads one register.
+
+    A counter that grows by a register (``c += blockDim.x``) is unrolled by the step before alone.
+    """
+    test = next((one for one in reversed(instructions) if one.target is not None), None)
+    writers = {register: one for one in instructions for register in one.writes}
+    compared = [writers[register] for register in (test.reads if test is not None else ()) if register in writers]
+    counters = [writers[register] for one in compared for register in one.reads if register in writers]
+    return not any(one.opcode.startswith(("add.", "sub.")) and len(one.reads) > 1 for one in counters)
 
 
 def schedule_dataflow(
