@@ -2,8 +2,8 @@
 
 A child that crashes or hangs costs one outcome, never the search: the pool is rebuilt and the task is recorded
 as failed. The children die with their parent and ignore the terminal's interrupt, which the parent handles. What they
-write for a while lies in one folder, since a child that is killed cannot tidy up: its parent removes the folder, or, if
-the parent was killed itself, the next search does.
+write for a while lies in one folder, since a child that is killed cannot tidy up: its parent removes the folder, or a
+process that watches for the end of that parent.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +30,7 @@ from optiml_core.search.outcome_store import OutcomeStore
 from optiml_core.search.problem import EvaluationTask, SearchProblem
 from optiml_core.search.records import DUPLICATE, Outcome
 from optiml_core.search.reward import FAILED
-from optiml_core.toolchain.scratch import make_scratch, remove_abandoned, remove_scratch
+from optiml_core.toolchain.scratch import make_scratch, remove_abandoned, remove_scratch, watch_scratch
 
 # One evaluation that takes longer than this is a hang: compile, gate and profile all have tighter limits of their own.
 TASK_SECONDS = 90.0
@@ -103,6 +104,7 @@ class EvaluationPool:
         for prefix in _ABANDONED:
             remove_abandoned(prefix)
         self._scratch: tuple[str, int] | None = make_scratch(_SCRATCH)
+        self._watcher = watch_scratch(self._scratch[0])
         kept, self._temporary = (os.path.join(self._scratch[0], name) for name in ("kept", "temporary"))
         for folder in (kept, self._temporary):
             os.mkdir(folder, 0o700)
@@ -269,6 +271,9 @@ class EvaluationPool:
         scratch, self._scratch = self._scratch, None
         if scratch is not None:
             remove_scratch(*scratch)
+            if self._watcher is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._watcher.wait(1.0)
 
 
 def _kill(executor: concurrent.futures.ProcessPoolExecutor) -> None:

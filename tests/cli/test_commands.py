@@ -164,15 +164,16 @@ def test_optimize_writes_a_patch_that_git_applies(tmp_path: Path) -> None:
 
 @pytest.mark.cuda_toolchain
 def test_interrupting_keeps_the_best_so_far_and_leaves_no_process(tmp_path: Path) -> None:
-    file = tmp_path / "transpose.cu"
+    file, temporary = tmp_path / "transpose.cu", tmp_path / "temporary"
     file.write_bytes(EXAMPLE.read_bytes())
+    temporary.mkdir()
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "optiml_core", "optimize", str(file), "--seconds", "300", "--json"),
             *("--device", "emulator", "--progress", "json", "--fresh"),
         ],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stderr is not None
     for line in process.stderr:
@@ -181,7 +182,7 @@ def test_interrupting_keeps_the_best_so_far_and_leaves_no_process(tmp_path: Path
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=30)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 2.0  # a second, and one more because the machine may be busy
     found = json.loads(out)
     assert found["stopped"] == "cancelled"
     assert found["best"] is not None
@@ -190,3 +191,4 @@ def test_interrupting_keeps_the_best_so_far_and_leaves_no_process(tmp_path: Path
     while (left := processes_of_group(process.pid)) and time.monotonic() < end:
         time.sleep(0.1)
     assert not left
+    assert list(temporary.iterdir()) == []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,6 +140,51 @@ def test_cancelling_keeps_the_best_with_a_full_verdict() -> None:
     assert grown.stopped == "cancelled"
     assert grown.best is not None
     assert grown.best.verdict == FULL
+
+
+class CancelledAtTheEnd(ScriptedEvaluations):
+    """On a GPU: everything is measured, and cancelling comes during the final measurement."""
+
+    def outcome(self, variant: Variant, level: str) -> Outcome:
+        found = super().outcome(variant, level)
+        return (
+            found
+            if found.measurement is None
+            else evolve(found, measurement=evolve(found.measurement, kind="measured"))
+        )
+
+    def remeasure(self, outcome: Outcome, cancelled: Callable[[], bool]) -> Outcome | None:
+        return None
+
+
+def test_cancelling_the_final_measurement_keeps_the_best_and_says_what_was_not_checked() -> None:
+    grown = run(CancelledAtTheEnd({"a": 2.0}))
+    assert grown.stopped == "cancelled"
+    assert names(grown) == ["a"]
+    assert grown.best is not None
+    assert grown.best.verdict is not None
+    assert any("compute-sanitizer" in text for text in grown.best.verdict.not_checked)
+    assert any("final measurement" in note for note in grown.notes)
+
+
+def test_what_cancelling_cut_off_is_not_counted_as_evaluated() -> None:
+    rounds = []
+
+    class SecondRoundCancelled(ScriptedEvaluations):
+        def evaluate(self, tasks: Sequence[EvaluationTask], cancelled: Callable[[], bool]) -> list[Outcome | None]:
+            rounds.append(len(tasks))
+            found = super().evaluate(tasks, lambda: False)
+            return [found[0], *(None for _ in found[1:])] if cancelled() else found
+
+    seen: list[SearchEvent] = []
+    evaluations = SecondRoundCancelled(dict.fromkeys("abcdefgh", 1.1))
+    grown = run(evaluations, on_event=seen.append, cancelled=lambda: len(rounds) >= 2)
+    assert grown.stopped == "cancelled"
+    assert rounds[1] > 2
+    evaluated = sum(event.kind == "evaluated" for event in seen)
+    assert grown.evaluations == evaluated == len(grown.tree.records()) - 1 == rounds[0] + 1
+    assert all(node.pending == 0 for node in grown.tree.nodes)
+    assert all(node.outcome is not None for node in grown.tree.nodes)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 4, 7])
