@@ -11,7 +11,14 @@ import numpy as np
 from attrs import frozen
 
 from optiml_core.device.protocol import Built, Contents
-from optiml_core.measurement.statistics import RatioInterval, StoppingRule, order_plan, ratio_interval, speed_verdict
+from optiml_core.measurement.statistics import (
+    RatioInterval,
+    StoppingRule,
+    order_plan,
+    ratio_interval,
+    speed_verdict,
+    within_resolution,
+)
 from optiml_core.records import Failure, Launch, Measurement, Variant
 from optiml_core.workload import Workload, make_contents, resolve_launch
 
@@ -138,7 +145,8 @@ def measure_prepared_pairs(
                 out_of_time = True
                 break
         if len(times["original"]) >= 4:
-            interval = ratio_interval(np.asarray(times["original"]), np.asarray(times["candidate"]), plan.seed)
+            before, after = np.asarray(times["original"]), np.asarray(times["candidate"])
+            interval = within_resolution(ratio_interval(before, after, plan.seed), before, after)
     if interval is None:
         return Failure("timeout", f"fewer than four pairs could be timed within {plan.seconds:g} s")
     verdict = speed_verdict(interval, plan.rule, plan.noise)

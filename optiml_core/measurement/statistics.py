@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
+from attrs import evolve, frozen
 
 Samples = npt.NDArray[np.float64]
 
@@ -111,6 +111,26 @@ def ratio_interval(original: Samples, candidate: Samples, seed: int = 0) -> Rati
     return RatioInterval(
         math.exp(centre), math.exp(float(centre) - reach), math.exp(float(centre) + reach), n, outliers
     )
+
+
+def clock_step(times: Samples) -> float:
+    """The step of the clock that ``times`` (seconds) were read from: the smallest difference between two of them.
+
+    Differences below a hundred-thousandth of the times are rounding. Times that no clock's step shows in give a step
+    that small.
+    """
+    gaps = np.diff(np.sort(times))
+    rounding = 1e-5 * float(np.median(times))
+    return float(np.min(gaps[gaps > rounding], initial=np.inf)) if bool(np.any(gaps > rounding)) else 0.0
+
+
+def within_resolution(interval: RatioInterval, original: Samples, candidate: Samples) -> RatioInterval:
+    """The interval widened by half a step of the clock on either side: no difference below the clock's resolution is
+    one, however many pairs agree on it."""
+    # Both sides are read from one clock, and one of them may show no step because its times are all alike.
+    step = clock_step(np.concatenate([original, candidate]))
+    reach = math.log1p(0.5 * step / float(np.median(original)) + 0.5 * step / float(np.median(candidate)))
+    return evolve(interval, low=interval.low * math.exp(-reach), high=interval.high * math.exp(reach))
 
 
 @frozen

@@ -42,7 +42,7 @@ from optiml_core.search.records import DUPLICATE, Outcome, OutcomeState, Proposa
 from optiml_core.search.reward import FAILED, REFUSED, reward
 from optiml_core.search.sanitizing import with_sanitizer
 from optiml_core.search.shadowed_device import ShadowedDevice
-from optiml_core.search.timing import FINAL_PLAN, SEARCH_PLAN, GpuTimer, Timing, predicted_timing
+from optiml_core.search.timing import COLD_PLAN, FINAL_PLAN, SEARCH_PLAN, GpuTimer, Timing, predicted_timing
 from optiml_core.source import SourceFile, TranslationUnit, parse
 from optiml_core.source.digest import source_digest
 from optiml_core.store import Store
@@ -350,7 +350,18 @@ class Evaluator:
         if isinstance(timing, Failure):
             return evolve(outcome, state="failed", reason=timing.message, failure=timing)
         state: OutcomeState = "better" if is_better(timing.measurement) else "not-better"
-        return evolve(outcome, state=state, reason=describe(timing.measurement), measurement=timing.measurement)
+        reason, measurement = describe(timing.measurement), timing.measurement
+        notes = (*outcome.notes, *self._with_a_cold_cache(outcome.variant), *measurement.notes)
+        return evolve(outcome, state=state, reason=reason, measurement=measurement, notes=notes)
+
+    def _with_a_cold_cache(self, variant: Variant) -> tuple[str, ...]:
+        """What the gain is where each launch finds L2 empty, said beside the warm one and never mixed with it."""
+        if self.timer is None:
+            return ()
+        cold = self.timer.measure(variant, COLD_PLAN)
+        if isinstance(cold, Failure):
+            return (f"not measured with L2 emptied before each launch: {cold.message}",)
+        return (f"with L2 emptied before each launch: {describe(cold)}",)
 
     # ---------------------------------------------------------------------------------- pieces
 

@@ -16,6 +16,8 @@ from optiml_core.workload import Workload, make_contents, resolve_launch
 # Inside the search a comparison is short; what is offered is measured again at length.
 SEARCH_PLAN = PairPlan(rule=StoppingRule(half_width=0.02, least=6, most=24, step=6), seconds=12.0)
 FINAL_PLAN = PairPlan(rule=StoppingRule(half_width=0.01, least=12, most=120, step=6), seconds=30.0)
+# Beside the final measurement: each launch alone, after L2 was emptied.
+COLD_PLAN = PairPlan(rule=StoppingRule(half_width=0.02, least=10, most=40, step=6), seconds=8.0, flush=True)
 
 
 @frozen
@@ -115,4 +117,4 @@ class GpuTimer:
         return built if isinstance(built, Failure) else PreparedRun(built, launch, contents)
 
 
-__all__ = ["FINAL_PLAN", "SEARCH_PLAN", "GpuTimer", "ProfileMode", "Timing", "predicted_timing"]
+__all__ = ["COLD_PLAN", "FINAL_PLAN", "SEARCH_PLAN", "GpuTimer", "ProfileMode", "Timing", "predicted_timing"]

@@ -34,7 +34,7 @@ def search_result(problem: SearchProblem, grown: GrownTree, workload: Workload, 
         evaluations=grown.evaluations,
         seconds=grown.seconds,
         stopped=grown.stopped,
-        notes=(*grown.baseline.notes, *grown.notes),
+        notes=(*grown.baseline.notes, *grown.notes, *(best.notes if best is not None else ())),
         spent=time_spent(grown),
     )
 

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from optiml_core.measurement.statistics import (
     RatioInterval,
     StoppingRule,
+    clock_step,
     count_outliers,
     order_plan,
     ratio_interval,
     speed_verdict,
+    within_resolution,
 )
 
 
@@ -186,3 +188,36 @@ def test_verdicts(interval: tuple[float, float, float], noise: float, verdict: s
 def test_stopping(half_width: float | None, done: int, more: int) -> None:
     interval = None if half_width is None else RatioInterval(1.0, 1 - half_width, 1 + half_width, max(done, 4), 0)
     assert StoppingRule().next_round(interval, done) == more
+
+
+@pytest.mark.parametrize(
+    ("times", "step"),
+    [
+        ([6.40e-6, 6.43e-6, 6.40e-6, 6.46e-6], 0.03e-6),
+        ([1.0, 1.0, 1.0], 0.0),
+        ([1.0, 1.0 + 1e-9, 2.0], 1.0 - 1e-9),  # what rounding does is no step
+    ],
+)
+def test_steps_of_a_clock(times: list[float], step: float) -> None:
+    assert clock_step(np.asarray(times)) == pytest.approx(step, rel=1e-6, abs=1e-12)
+
+
+def test_a_difference_below_the_clocks_step_is_none() -> None:
+    """trust: wins smaller than the resolution are not claimed, however many pairs agree on them."""
+    generator = np.random.default_rng(0)
+    step = 32e-9
+
+    def read(true: float) -> np.ndarray:
+        return np.round((true + 4e-9 * generator.standard_normal(60)) / step) * step
+
+    original, candidate = read(6.412e-6), read(6.404e-6)  # the truth differs by a quarter of a step
+    plain = ratio_interval(original, candidate)
+    wide = within_resolution(plain, original, candidate)
+    assert wide.low < 1.0 < wide.high
+    assert wide.half_width == pytest.approx(plain.half_width + step / 6.4e-6, rel=0.1)
+
+
+def test_a_fine_clock_changes_nothing() -> None:
+    original, candidate = noisy_times("normal", np.random.default_rng(3), 50)
+    plain = ratio_interval(original, candidate)
+    assert within_resolution(plain, original, candidate).half_width == pytest.approx(plain.half_width, rel=0.01)
