@@ -28,6 +28,9 @@ def _loops(context: RewriteContext, body: KernelBody) -> list[CountedLoop] | Ref
             reason = "the inner loops are marked for unrolling already"
         elif not _begins_its_line(context, node) or node.parent is None or node.parent.type != "compound_statement":
             reason = "the loop does not begin its line in a block"
+        elif loop.step is not None and body.polynomial(loop.step).constant is None:
+            # Unrolled on demand it is tested after every round, so that nothing moves from one to the next.
+            reason = f"the step of the loop over `{loop.variable}` is not a number"
         elif not accesses_in(body, loop.body):
             reason = "no inner loop touches memory"
         elif next(walk_types(loop.body, "break_statement", "return_statement"), None) is not None:

@@ -187,7 +187,8 @@ def test_restrict_readonly() -> None:
 
 
 def test_unroll_loop() -> None:
-    check_agrees(named("unroll-loop"), SUM % TREES["halved"], lengths(*ODD))
+    text = LEAVING.replace("  y[i] = x[i];", "  for (int k = 0; k < n; k += 3) {\n    y[i] += x[k];\n  }")
+    check_agrees(named("unroll-loop"), text, lengths(*ODD))
 
 
 def test_a_chain_of_rewrites_still_follows_its_launch() -> None:

@@ -183,9 +183,16 @@ REFUSED = [
     (
         "shuffle-reduction",
         kernel(
-            "__shared__ float s[64]; for (int k = 32; k > 0; k /= 2) { if (threadIdx.x < k) s[threadIdx.x] += s[threadIdx.x + k]; __syncthreads(); } y[0] = s[0];"
+            "__shared__ float s[64]; for (int k = n; k > 0; k /= 2) { if (threadIdx.x < k) s[threadIdx.x] += s[threadIdx.x + k]; __syncthreads(); } y[0] = s[0];"
         ),
         "half the block's width",
+    ),
+    (
+        "shuffle-reduction",
+        kernel(
+            "__shared__ float s[48]; for (int k = 24; k > 0; k /= 2) { if (threadIdx.x < k) s[threadIdx.x] += s[threadIdx.x + k]; __syncthreads(); } y[0] = s[0];"
+        ),
+        "a tree over 48 values",
     ),
     (
         "shuffle-reduction",
@@ -274,6 +281,7 @@ REFUSED = [
         "marked for unrolling already",
     ),
     ("unroll-loop", kernel("\nfor (int k = 0; k < n; k++) { y[k] = 0; if (x[k] < 0) break; }\n"), "may end early"),
+    ("unroll-loop", kernel("\nfor (int k = 0; k < n; k += blockDim.x) y[k] = 0;\n"), "is not a number"),
     ("unroll-loop", kernel("\nfor (int k = n; k > 0; k /= 2) y[k] = 0;\n"), "counted one"),
     # promises about buffers
     ("restrict-readonly", kernel("y[0] = 1;", "float* __restrict__ y, int n"), "marked already"),
