@@ -42,6 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     budget = make_budget(arguments, problem.device)
     for output in (arguments.patch, arguments.report):
         _check_writable(output)
+    # Loading a local model takes long and cannot be told to stop: an interrupt ends it, as nothing is under way yet.
+    models = [] if arguments.rewrites_only else open_models()
     stop = _StopOnSignal()
     progress = ProgressLine(arguments.progress, budget.seconds)
     with progress.shown(), stop:
@@ -51,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             processes=arguments.jobs or min(8, os.cpu_count() or 1),
             store=Store.open(),
             fresh=arguments.fresh,
-            models=[] if arguments.rewrites_only else open_models(),
+            models=models,
             on_event=progress,
             cancelled=stop.requested,
         )

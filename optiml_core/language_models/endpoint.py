@@ -5,8 +5,8 @@ A key is bound to the endpoint it was entered for, lives in memory only and is c
 
 from __future__ import annotations
 
-import concurrent.futures
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +20,9 @@ from optiml_core.records import Failure
 MOST_ANSWER_BYTES = 1 << 20  # an answer longer than this is no kernel
 PARALLEL_SAMPLES = 4
 RETRY_SECONDS = (0.5, 2.0)
+# Between the end of the time, or cancelling, and leaving a request that has not noticed it: it may wait in the network.
+GRACE_SECONDS = 0.3
+_POLL_SECONDS = 0.05
 
 
 @frozen
@@ -98,15 +101,14 @@ class EndpointModel:
             default_headers=dict(self.settings.headers),
         )
         try:
-            workers = min(PARALLEL_SAMPLES, max(settings.samples, 1))
-            with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-                futures = [
-                    pool.submit(self._one, client, messages, settings, index, on_text, over)
-                    for index in range(settings.samples)
-                ]
-                results = [future.result() for future in futures]
+            ended = _several(
+                lambda index: self._one(client, messages, settings, index, on_text, over), settings.samples, over
+            )
         finally:
             client.close()
+        late = Failure("timeout", f"{self.destination} did not answer in time", cure="check that the endpoint runs")
+        missing = Failure("cancelled", "cancelled") if cancelled() else late
+        results = [missing if result is None else result for result in ended]
         samples = tuple(result[0] for result in results if not isinstance(result, Failure))
         failures = tuple(result for result in results if isinstance(result, Failure))
         if not samples:
@@ -178,6 +180,37 @@ class EndpointModel:
 
     def _without_key(self, text: str) -> str:
         return text.replace(self.key, "<key>") if self.key else text
+
+
+def _several(
+    one: Callable[[int], tuple[Sample, Usage] | Failure], count: int, over: Callable[[], bool]
+) -> list[tuple[Sample, Usage] | Failure | None]:
+    """``one`` for each index below ``count``, a few at once; None for what had not ended a moment after ``over``.
+
+    Its threads end with the process: one that waits in the network must not keep a cancelled command from ending.
+    """
+    results: list[tuple[Sample, Usage] | Failure | None] = [None] * count
+    indexes = iter(range(count))
+    taking = threading.Lock()
+
+    def work() -> None:
+        while not over():
+            with taking:
+                index = next(indexes, None)
+            if index is None:
+                return
+            results[index] = one(index)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(PARALLEL_SAMPLES, count))]
+    for thread in threads:
+        thread.start()
+    end: float | None = None
+    for thread in threads:
+        while thread.is_alive() and (end is None or time.monotonic() < end):
+            if end is None and over():
+                end = time.monotonic() + GRACE_SECONDS
+            thread.join(_POLL_SECONDS)
+    return list(results)
 
 
 def _collect(

@@ -7,6 +7,7 @@ never what the proposer said of its edit.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 
 from attrs import field, frozen
 
@@ -29,6 +30,7 @@ class ModelJudge:
     model: LanguageModel
     rules: RuleJudge = field(factory=RuleJudge)
     settings: SamplingSettings = ONE_CALM_ANSWER
+    cancelled: Callable[[], bool] = lambda: False
 
     def review(self, evidence: Evidence) -> Judgement:
         ruled = self.rules.review(evidence)
@@ -46,6 +48,7 @@ class ModelJudge:
                 _difference(evidence.original_source, evidence.variant_source),
             ),
             self.settings,
+            cancelled=self.cancelled,
         )
         if isinstance(answer, Failure):
             flag = f"the model judge did not answer: {answer.message}"

@@ -92,7 +92,7 @@ def optimize(
         return evaluations
     proposers = [ModelProposer(model, workload.text, limit=limit) for model, limit in models]
     late = JoinedProposers(proposers) if proposers else None
-    judge = ModelJudge(models[0][0]) if models else None
+    judge = ModelJudge(models[0][0], cancelled=cancelled) if models else None
     try:
         grown = grow(
             problem,

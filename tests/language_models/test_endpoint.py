@@ -81,8 +81,26 @@ def test_a_slow_stream_is_cut_at_the_time_limit_and_cancelling_is_quick() -> Non
         for settings, cancelled in ((SamplingSettings(seconds=1.0), False), (SamplingSettings(seconds=30.0), True)):
             began = time.monotonic()
             answer = model(url).ask(ASK, settings, cancelled=lambda c=cancelled: c)  # type: ignore[misc]
-            assert isinstance(answer, Answer)
-            assert not answer.samples[0].finished
+            if cancelled:
+                assert isinstance(answer, Failure)
+                assert answer.kind == "cancelled"
+            else:
+                assert isinstance(answer, Answer)
+                assert not answer.samples[0].finished
+            assert time.monotonic() - began < 3
+
+
+def test_an_endpoint_that_says_nothing_is_left_when_cancelled_or_out_of_time() -> None:
+    with serving(Script(lambda m: "too late", delay=30.0)) as url:
+        for settings, limit, kind in (
+            (SamplingSettings(samples=2, seconds=30.0), 0.5, "cancelled"),
+            (SamplingSettings(samples=2, seconds=0.5), 60.0, "timeout"),
+        ):
+            began = time.monotonic()
+            end = began + limit
+            answer = model(url).ask(ASK, settings, cancelled=lambda end=end: time.monotonic() > end)  # type: ignore[misc]
+            assert isinstance(answer, Failure)
+            assert answer.kind == kind
             assert time.monotonic() - began < 3
 
 
