@@ -52,6 +52,8 @@ from optiml_core.verification import Verifier
 from optiml_core.verification.kept_runs import KeptRuns
 from optiml_core.workload import Workload, resolve_launch
 
+LEAST_STALL_CHANGE = 0.05
+
 
 class ProblemError(Exception):
     """The problem itself cannot be searched (no workload, no device). Carries the failure to report."""
@@ -443,7 +445,10 @@ def evidence_of(before: Outcome, after: Outcome) -> Mapping[str, float | str]:
     if old_profile is not None and new_profile is not None:
         for name, old in old_profile.metrics.items():
             new = new_profile.metrics.get(name)
-            if new is not None and old > 0 and abs(new - old) > 0.02 * old:
+            # Samples of warps are shares: a small one that doubled says nothing.
+            if new is None or (name.startswith("stall_share_") and abs(new - old) < LEAST_STALL_CHANGE):
+                continue
+            if old > 0 and abs(new - old) > 0.02 * old:
                 evidence[name] = f"{old:.4g} -> {new:.4g}"
     if before.roofline and after.roofline and before.roofline.bound_by != after.roofline.bound_by:
         evidence["bound_by"] = f"{before.roofline.bound_by} -> {after.roofline.bound_by}"
