@@ -16,7 +16,12 @@ from optiml_core.synthesis.assembling import source_text
 from optiml_core.synthesis.records import Array, Draft
 from optiml_core.workload import Workload, find_workload, make_contents, resolve_launch
 
-EXTENTS = ((1, 1, 1), (97, 31, 17), (5, 67, 33), (300, 259, 40))
+# By the number of sizes: ones, primes and odd numbers, more than a block along a line, few elements in all.
+EXTENTS: dict[int, tuple[tuple[int, ...], ...]] = {
+    2: ((1, 1), (97, 31), (5, 67), (300, 259)),
+    3: ((1, 1, 1), (37, 31, 17), (5, 67, 33), (70, 45, 40)),
+    4: ((1, 1, 1, 1), (3, 33, 17, 9), (5, 7, 35, 18), (2, 40, 21, 33)),
+}
 FAMILIES = ("declared", "duplicates", "special values")
 INCLUDES = "#include <cuda_runtime.h>\n#include <math.h>\n\n"
 # Relative to the larger of the value and the array's typical size: room for another order of a sum, not for
@@ -44,7 +49,8 @@ def size_sets(draft: Draft) -> list[dict[str, int | float]]:
     """Ones, primes and odd numbers for every size and helper size of the draft."""
     names = [one.name for one in draft.specification.parameters if one.role == "size"]
     names += [name for name, _ in draft.helpers]
-    return [{name: extents[place % 3] for place, name in enumerate(names)} for extents in EXTENTS]
+    many = min(max(len(names), 2), 4)
+    return [{name: extents[place % many] for place, name in enumerate(names)} for extents in EXTENTS[many]]
 
 
 def check(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from optiml_core.synthesis import formula_recipes
 from optiml_core.synthesis.drafting import (
     INDEX_LIMIT,
     Missing,
@@ -19,7 +20,7 @@ from optiml_core.synthesis.drafting import (
     sizes_of,
 )
 from optiml_core.synthesis.formula_recipes import draft_of
-from optiml_core.synthesis.formulas import Formula, Name, Operation
+from optiml_core.synthesis.formulas import Formula, Name, Operation, parts_of
 from optiml_core.synthesis.reading import Reading, noun
 from optiml_core.synthesis.records import Array, Draft, Specification
 
@@ -66,16 +67,41 @@ def product(reading: Reading) -> Draft:
         raise Missing(f"How many rows and columns has `{left}`? Write `{left} (rows x cols)`.")
     if multiply is not None and shapes[0] == shapes[1] and "matri" not in multiply.text.lower():
         raise Missing(f"Are `{left}` and `{right}` multiplied element by element, or is it the matrix product?")
+    if by_vector is not None and shapes[1] is not None and len(shapes[1]) != 1:
+        raise Missing(f"Is `{right}` a vector? It has {len(shapes[1])} extents.")
+    if named is not None and (shapes[1] is None or len(shapes[1]) == 1):
+        raise Missing(f"How many rows and columns has `{right}`?")
+    if (batch is not None or (named is not None and named.groups.get("batched"))) and len(shapes[0]) != 3:
+        raise Missing(f"How many matrices are in the batch? Write `{left} (batch x m x k)`.")
+    return _product_of(reading, target, left, right)
+
+
+def formula(reading: Reading) -> Draft:
+    """A formula; ``C = A * B`` of matrices that only fit as a matrix product is one."""
+    given = reading.formulas[0]
+    names = [one.name for one in parts_of(given.value) if isinstance(one, Name)]
+    shapes = [reading.shape_of(name) or () for name in names]
+    is_product = isinstance(given.value, Operation) and given.value.operator == "*" and len(names) == 2
+    if len(reading.formulas) == 1 and is_product and not given.adds and not given.indices:
+        dimensions = [len(shape) for shape in shapes]
+        if dimensions == [2, 2] and shapes[0] == shapes[1] and "elementwise" not in reading.marks:
+            raise Missing(
+                f"Are `{names[0]}` and `{names[1]}` multiplied element by element, or is it the matrix product?"
+            )
+        if dimensions in ([2, 1], [3, 3], [2, 2]) and shapes[0] != shapes[1]:
+            if given.target in names:
+                raise Missing(f"`{given.target}` is read while it is written; where should the product go?")
+            return _product_of(reading, given.target, names[0], names[1])
+    return formula_recipes.formula(reading)
+
+
+def _product_of(reading: Reading, target: str, left: str, right: str) -> Draft:
+    shapes = reading.shape_of(left), reading.shape_of(right)
+    assert shapes[0] is not None
     ctype = ctype_of(reading, left)
     if ctype == "unsigned char" or ctype_of(reading, right) != ctype:
         raise Missing(f"In which type are `{left}` and `{right}` multiplied?")
     is_vector = shapes[1] is None or len(shapes[1]) == 1
-    if by_vector is not None and not is_vector:
-        raise Missing(f"Is `{right}` a vector? It has {len(shapes[1] or ())} extents.")
-    if named is not None and is_vector:
-        raise Missing(f"How many rows and columns has `{right}`?")
-    if (batch is not None or (named is not None and named.groups.get("batched"))) and len(shapes[0]) != 3:
-        raise Missing(f"How many matrices are in the batch? Write `{left} (batch x m x k)`.")
     if is_vector:
         if len(shapes[0]) != 2:
             raise Missing(f"How many rows and columns has `{left}`?")

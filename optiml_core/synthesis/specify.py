@@ -7,7 +7,9 @@ was taken up by the recipe, and every name, type and extent that the text states
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+from attrs import evolve
 
 from optiml_core.synthesis import (
     element_recipes,
@@ -20,7 +22,7 @@ from optiml_core.synthesis import (
     window_recipes,
 )
 from optiml_core.synthesis.reading import Missing, Reading, read
-from optiml_core.synthesis.records import Draft, Question
+from optiml_core.synthesis.records import Array, Draft, Question, Specification
 
 Recipe = Callable[[Reading], Draft]
 
@@ -67,13 +69,61 @@ TAKEN = frozenset(_TAKEN_TEXT.split())
 
 def specify(text: str) -> Draft | Question:
     """The draft that the description asks for, or one question instead of a guess."""
+    draft = _specify(clean(text))
+    taken = set() if isinstance(draft, Question) else _taken_names(draft)
+    for name in taken:
+        if name in TAKEN or name.startswith("__"):
+            return Question(f"`{name}` is a word of C++ or CUDA; what else can the parameter be called?")
+    if not taken:
+        return draft
+    # A parameter has the name of a local variable of the recipe: drafted under another name, then the local one moves.
+    other = {name: f"{name}_given" for name in taken}
+    again = _specify(_renamed(clean(text), other))
+    if isinstance(again, Question) or _taken_names(again):
+        return Question(f"The kernel itself uses the name `{min(taken)}`; what else can the parameter be called?")
+    body = _renamed(again.body, {name: f"{name}_local" for name in taken})
+    return _with_names(evolve(again, body=body), {given: name for name, given in other.items()})
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda match: names.get(match[0], match[0]), text)
+
+
+def _with_names(draft: Draft, names: Mapping[str, str]) -> Draft:
+    """The draft with other names of its parameters and sizes, everywhere."""
+    back = {name: given for given, name in names.items()}
+
+    def compute(arrays: Mapping[str, Array], values: Mapping[str, int | float]) -> dict[str, Array]:
+        given = draft.compute(
+            {back.get(name, name): one for name, one in arrays.items()},
+            {back.get(name, name): one for name, one in values.items()},
+        )
+        return {names.get(name, name): one for name, one in given.items()}
+
+    def text(value: str) -> str:
+        return _renamed(value, names)
+
+    old = draft.specification
+    parameters = tuple(
+        evolve(one, name=text(one.name), shape=tuple(map(text, one.shape)), content=text(one.content))
+        for one in old.parameters
+    )
+    specification = Specification(
+        old.name.replace("_given", ""), old.pattern, parameters, text(old.reference), tuple(map(text, old.edge_rules))
+    )
+    grid = tuple(map(text, draft.grid))
+    helpers = tuple((text(name), value) for name, value in draft.helpers)
+    return Draft(specification, text(draft.body), grid, draft.block, compute, helpers)
+
+
+def _specify(text: str) -> Draft | Question:
     try:
-        reading = read(clean(text))
+        reading = read(text)
         if not reading.tokens:
             return Question("What should the kernel compute?")
         recipes = {recipe for names, recipe in RECIPES if any(name in reading.operations for name in names)}
         if reading.formulas:
-            recipes.add(formula_recipes.formula)
+            recipes.add(matrix_recipes.formula)
         unread = reading.cover.unread
         if unread:
             return Question(_unread_text(unread, bool(recipes)), unread)
@@ -84,7 +134,6 @@ def specify(text: str) -> Draft | Question:
         draft = recipes.pop()(reading)
         _check_used(reading)
         _check_agrees(reading, draft)
-        _check_names(draft)
     except Missing as missing:
         return Question(str(missing))
     return draft
@@ -139,6 +188,9 @@ def _check_agrees(reading: Reading, draft: Draft) -> None:
         scalar = parameters.get(name)
         if scalar is None or scalar.role != "scalar" or (ctype is not None and scalar.type != ctype):
             raise Missing(f"What is the number `{name}` for?")
+    names = [one.name for one in draft.specification.parameters]
+    if len(set(names)) != len(names):
+        raise Missing("One name stands for two things; which is which?")
     for name in reading.outputs:
         if name not in parameters or parameters[name].role == "input":
             raise Missing(f"What should be written to `{name}`?")
@@ -148,14 +200,11 @@ def _same_extents(said: tuple[str, ...], mine: tuple[str, ...]) -> bool:
     return said == mine or [one for one in said if one != "1"] == [one for one in mine if one != "1"]
 
 
-def _check_names(draft: Draft) -> None:
-    """A parameter whose name the body uses for something of its own would mean something else there."""
-    names = [one.name for one in draft.specification.parameters]
-    for name in names:
-        if name in TAKEN or name.startswith("__"):
-            raise Missing(f"`{name}` is a word of C++ or CUDA; what else can the parameter be called?")
-        declared = rf"(?:int|float|double|unsigned char|bool|char)\*? (?:\w+, )*{re.escape(name)}(?: =|\[|;|,)"
-        if re.search(declared, draft.body):
-            raise Missing(f"The kernel itself uses the name `{name}`; what else can the parameter be called?")
-    if len(set(names)) != len(names):
-        raise Missing("One name stands for two things; which is which?")
+def _taken_names(draft: Draft) -> set[str]:
+    """Parameters whose name the body uses for something of its own, or that no parameter can have."""
+    found = set()
+    for one in draft.specification.parameters:
+        declared = rf"(?:int|float|double|unsigned char|bool|char)\*? (?:\w+, )*{re.escape(one.name)}(?: =|\[|;|,)"
+        if one.name in TAKEN or one.name.startswith("__") or re.search(declared, draft.body):
+            found.add(one.name)
+    return found

@@ -100,6 +100,7 @@ REFUSED = [
     ("Multiply the float matrices A (n x n) and B (n x n) elementwise and sum, into C", "sum"),
     ("C = A B for float matrices A (m x k) and B (n x k)", "columns"),
     ("y[idx[i]] = x[i] for n floats in x, m floats in y, int idx[n]", "same place"),
+    ("C = A * B for float matrices A (n x n) and B (n x n)", "element by element"),
     ("Norm of the n floats in x, into r", "Which norm"),
     ("Convolve the n floats in x with the filter w of length 4 (no flip, zero padding), into y", "even extent"),
     ("s = sum over i of x[i] + 1 for n floats in x", "`"),

@@ -10,6 +10,7 @@ from attrs import evolve
 from optiml_core.device.emulator import EmulatorDevice
 from optiml_core.synthesis import Draft, Question, specify, synthesize
 from optiml_core.synthesis.checking import check
+from tests.synthesis.pattern_families import FAMILIES
 from tests.synthesis.test_specify import UNDERSTOOD
 
 MORE = [
@@ -38,6 +39,22 @@ def test_a_drafted_kernel_is_equal_to_its_reference(text: str, emulator: Emulato
     assert [one.detail for one in answer.checks if one.result != "passed"] == []
     assert answer.passed
     assert "// optiml:" in answer.source
+
+
+@pytest.mark.parametrize(("family", "text", "pattern"), FAMILIES)
+def test_every_family_has_recipes_that_pass(family: str, text: str, pattern: str, emulator: EmulatorDevice) -> None:
+    answer = synthesize(text, emulator)
+    assert answer.specification is not None, answer.question
+    assert answer.specification.pattern == pattern
+    assert [one.detail for one in answer.checks if one.result != "passed"] == []
+    assert answer.passed
+
+
+def test_a_parameter_may_have_the_name_of_a_local_variable(emulator: EmulatorDevice) -> None:
+    answer = synthesize("Argmax of the n ints in best, into position", emulator)
+    assert answer.passed, (answer.question, answer.checks)
+    assert answer.specification is not None
+    assert [one.name for one in answer.specification.parameters] == ["best", "position", "n"]
 
 
 # description, what a mistake would replace in the body, by what
