@@ -14,6 +14,8 @@ from optiml_core.source import SourceFile, parse
 from optiml_core.workload import find_workload, make_contents, resolve_launch
 
 KERNELS = Path(__file__).parents[1] / "prediction" / "kernels"
+# Kernels that were never looked at before they were compared, and some that are meant to be hard to count.
+FOLDERS = (KERNELS, KERNELS.parent / "held_out", Path(__file__).parent / "kernels")
 
 # Kernel -> what replaces which numbers of its workload.
 SIZES: Mapping[str, Mapping[str, str]] = {
@@ -55,6 +57,20 @@ SIZES: Mapping[str, Mapping[str, str]] = {
     "transpose_naive": {"width": "256", "height": "256"},
     "transpose_padded": {"width": "256", "height": "256"},
     "transpose_unpadded": {"width": "256", "height": "256"},
+    "atomic_rows": {"rows": "64"},
+    "block_scan": {"n": "65536"},
+    "field_of_structs": {"n": "65536"},
+    "grey": {"n": "65536"},
+    "jacobi_plain": {"n": "256"},
+    "jacobi_tile": {"n": "256"},
+    "row_max_warp": {"rows": "64"},
+    "scale_vector": {"n": "65536"},
+    "sgemm_4x4": {"n": "128"},
+    "small_matrices": {"n": "4096"},
+    "weighted_columns": {"rows": "256", "columns": "256"},
+    # As they are declared.
+    **{name: {} for name in ("bytes", "doubles_shared", "leaving_early", "ragged_pairs", "ragged_rows", "shifted")},
+    **{name: {} for name in ("slots", "triples", "weighted_bins")},
 }
 
 
@@ -82,7 +98,8 @@ def smaller(text: str, sizes: Mapping[str, str]) -> str:
 
 def make_case(name: str) -> Case:
     """Raises SystemExit for a workload that does not resolve: a fault of this table."""
-    text = smaller((KERNELS / f"{name}.cu").read_text(), SIZES[name])
+    path = next(folder / f"{name}.cu" for folder in FOLDERS if (folder / f"{name}.cu").exists())
+    text = smaller(path.read_text(), SIZES[name])
     unit = parse(SourceFile(f"{name}.cu", text.encode()))
     kernel = unit.kernels[-1]
     launch = resolve_launch(find_workload(unit, kernel))
