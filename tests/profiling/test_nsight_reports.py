@@ -267,6 +267,7 @@ def test_findings_have_lines_kinds_and_ncus_estimates(imported: Imported) -> Non
     assert uncoalesced.evidence["sectors_per_request"] == 32.0
     assert uncoalesced.evidence["ncu_estimated_gain"] == pytest.approx(4.5, rel=0.05)  # 78 % of the run time
     assert uncoalesced.severity == "high"
+    assert uncoalesced.evidence["stall_share"] == "95 %"
     assert "swap-thread-roles" in uncoalesced.rewrites
     assert ("memory-latency", 10) in found
     assert any(kind == "latency-bound-launch" for kind, _ in found)

@@ -32,6 +32,7 @@ FULL_WAVE = 0.9
 # What the gain of better loads cannot exceed: the part of the samples in which warps wait for them.
 LOAD_STALLS = ("stall_share_long_scoreboard", "stall_share_lg_throttle")
 OF_LOADS = frozenset({"narrow-access", "memory-latency"})
+LEAST_SHARE_SHOWN = 0.01
 LEAST_STALL_SHARE = 0.1  # of the samples, for a line to be named as where warps wait
 MOST_LINES = 3
 # Rule -> our kind of bottleneck. Older versions of ncu have other names for some.
@@ -121,7 +122,19 @@ def with_rules(findings: Sequence[Finding], kernel: ReportedKernel, context: Fin
         for finding, weight in zip(members, weights, strict=True):
             part = weight / total if total else 1.0 / len(members)
             result[result.index(finding)] = with_estimate(finding, estimate, part)
-    return tuple(no_more_than_waiting(finding, context) for finding in result)
+    return tuple(with_line(no_more_than_waiting(finding, context), context) for finding in result)
+
+
+def with_line(finding: Finding, context: FindingContext) -> Finding:
+    """The finding with what its line costs as evidence: the part of all samples in which warps wait there, and sectors
+    a request."""
+    row = context.profile.line_metrics.get(finding.range.start_line, {})
+    evidence = dict(finding.evidence)
+    if row.get("stall_share", 0.0) >= LEAST_SHARE_SHOWN:
+        evidence["stall_share"] = percent(row["stall_share"])
+    if "sectors_per_request" in row:
+        evidence.setdefault("sectors_per_request", round(row["sectors_per_request"], 2))
+    return evolve(finding, evidence=evidence)
 
 
 def is_of_atomics(estimate: RuleEstimate, context: FindingContext) -> bool:
