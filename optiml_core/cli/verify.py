@@ -12,9 +12,10 @@ from optiml_core.cli.target_device import choose_device
 from optiml_core.cli.verdict_text import print_verdict, verdict_json
 from optiml_core.cli.workload_file import read_workload_file
 from optiml_core.records import Failure, Variant
-from optiml_core.search.devices import open_device
+from optiml_core.search.devices import compiler_for_gpu, open_device
 from optiml_core.search.freedoms import parse_allow
-from optiml_core.toolchain import discover
+from optiml_core.store import Store
+from optiml_core.toolchain import CompilePool, discover
 from optiml_core.verification import verify
 from optiml_core.workload import find_workload, launch_change_of
 
@@ -35,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     device = open_device(choose_device(arguments.device), toolchain)
     if isinstance(device, Failure):
         raise CommandFailure(device)
+    pool = CompilePool(toolchain, 1, Store.open())
     try:
         verdict = verify(
             Variant(original.unit.source.path, original.unit.source.data, original.kernel.qualified, flags),
@@ -50,8 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
             "quick" if arguments.quick else "full",
             allow=parse_allow(arguments.allow),
             seed=arguments.seed,
+            gpu_compiler=compiler_for_gpu(pool),
         )
     finally:
+        pool.close()
         device.close()
     if arguments.json:
         print_json({"equivalent": verdict.equivalent, "verdict": verdict_json(verdict)})

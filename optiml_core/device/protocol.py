@@ -27,6 +27,7 @@ FaultKind = Literal[
     "inactive-shuffle-source",
     "step-limit",
     "missing-wait",
+    "undefined-number",  # a cast from floating point or a shift out of range
     "assertion",
     "launch-limit",
     "sticky-error",
@@ -48,6 +49,7 @@ class Fault:
     buffer: str = ""
     block: tuple[int, int, int] | None = None
     thread: tuple[int, int, int] | None = None
+    both_write: bool = False  # a race of two plain writes
 
 
 @frozen
@@ -59,11 +61,17 @@ class Contents:
     write into these arrays.
     ``offset_elements`` shifts each base address by that many elements (alignment is not a given).
     ``aliases`` maps a parameter name to another whose memory it shares (in = out).
+    ``shifted``: the one buffer that ``offset_elements`` shifts; empty for all of them.
     """
 
     buffers: Mapping[str, Array]
     offset_elements: int = 0
     aliases: Mapping[str, str] = field(factory=dict)
+    shifted: str = ""
+
+    def offset_of(self, name: str) -> int:
+        """By how many elements the base address of a buffer is shifted."""
+        return self.offset_elements if self.shifted in ("", name) else 0
 
 
 @frozen

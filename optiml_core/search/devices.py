@@ -57,6 +57,8 @@ def compiler_for_gpu(pool: CompilePool) -> CompileForGpu:
             for variable in unit.globals
             if variable.space == "constant" and "static" in variable.type.split()
         }
-        return CompiledForGpu(compiled.cubin, compiled.lowered_name, symbols, compiled.resources, compiled.log)
+        return CompiledForGpu(
+            compiled.cubin, compiled.lowered_name, symbols, compiled.resources, compiled.log, compiled.ptx
+        )
 
     return compile_for_gpu

@@ -32,7 +32,7 @@ from optiml_core.records import (
 )
 from optiml_core.rewrites import RewriteContext
 from optiml_core.search.counting import LaunchCounter
-from optiml_core.search.devices import open_device
+from optiml_core.search.devices import compiler_for_gpu, open_device
 from optiml_core.search.guardrails import is_better, regression
 from optiml_core.search.joint_verdict import JointVerifier
 from optiml_core.search.judge import Evidence, RuleJudge
@@ -81,6 +81,8 @@ class Evaluator:
         self.emulator = EmulatorDevice()
         self.device: Device = self.emulator
         self.launch = self._launch(LaunchChange())
+        pool = CompilePool(self.toolchain, 1, Store.open())
+        self._gpu_compiler = compiler_for_gpu(pool)
         on_emulator = self._verifier(self.emulator)
         self.verifier: Verifier | JointVerifier = on_emulator
         self.timer: GpuTimer | None = None
@@ -100,7 +102,6 @@ class Evaluator:
         self.judge = RuleJudge()
         # Disassembling costs more than everything else of an evaluation, so only what may be offered is read in
         # machine code; inside the search, prediction is compared with prediction by the rougher profiler.
-        pool = CompilePool(self.toolchain, 1, Store.open())
         self.rough = Profiler(self.emulator, self.gpu, self.toolchain, pool)
         self.exact = Profiler(self.emulator, self.gpu, self.toolchain, pool, reading="sass")
         self._pool = pool
@@ -110,7 +111,15 @@ class Evaluator:
     def _verifier(self, device: Device) -> Verifier:
         problem = self.problem
         kept = KeptRuns(problem.kept_runs) if problem.kept_runs else None
-        return Verifier(problem.original, self.workload, device, allow=problem.allow, seed=problem.seed, kept=kept)
+        return Verifier(
+            problem.original,
+            self.workload,
+            device,
+            allow=problem.allow,
+            seed=problem.seed,
+            kept=kept,
+            gpu_compiler=self._gpu_compiler,
+        )
 
     def warm_up(self) -> None:
         """Starts what a first evaluation would wait for. A failure here is met again, and reported, by that one."""

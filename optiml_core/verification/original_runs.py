@@ -20,9 +20,10 @@ from optiml_core.verification.budget import MemberReference, budget_for, member_
 from optiml_core.verification.buffers import POISON_PATTERNS, BoolMask, bits_differ, perturbed, poisoned
 from optiml_core.verification.checks import faults
 from optiml_core.verification.kept_runs import KeptRuns
+from optiml_core.verification.numbers import numbers_in
 from optiml_core.verification.references import Dropped, Point, Reference, members_of
 from optiml_core.verification.roles import Roles, content_for_read_output, declared_outputs, find_roles
-from optiml_core.workload import Workload, make_contents, resolve_launch
+from optiml_core.workload import OUTSIDE_FAMILIES, Workload, make_contents, resolve_launch
 from optiml_core.workload.contents import widen
 
 # Faults after which nothing that the original computed can serve as an oracle. Races and uninitialised reads are
@@ -38,6 +39,8 @@ LONGEST_RUN = 10.0
 # 0.1 s without. Counted, not timed, so that a verdict does not depend on how busy the machine is.
 MOST_CHECKED = 40_000_000
 MOST_UNCHECKED = 10_000_000
+# The same for values outside of what is declared: a loop that such a value bounds may be very long.
+MOST_OUTSIDE = 4_000_000
 # The largest buffers, together, of which a dozen copies can be held: original, shadow, poisons, moved inputs. Bytes.
 LARGEST_CHECKED = 128 << 20
 LARGEST_UNCHECKED = 16 << 20
@@ -74,6 +77,8 @@ class OriginalRuns:
         self.device = device
         self.seed = seed
         self.runs = 0
+        # Numbers of the original's text: values around them are tried, because kernels decide by them.
+        self.constants = numbers_in(original.data.decode("utf-8", "replace"))
         self._built: dict[tuple[tuple[str, ...], bool], Built | Failure] = {}
         self._roles: dict[int, Roles] = {}
         self._references: dict[Point, Reference | Dropped] = {}
@@ -83,6 +88,8 @@ class OriginalRuns:
 
     def launch(self, point: Point, change: LaunchChange | None = None) -> Launch | Failure:
         """The launch at a point, with the contents that roles gave to outputs which the original reads."""
+        if change is None or change == LaunchChange():
+            change = point.change
         launch = resolve_launch(self.workload, point.index, dict(point.overrides), change)
         if isinstance(launch, Failure):
             return launch
@@ -113,14 +120,15 @@ class OriginalRuns:
         limit = LARGEST_CHECKED if point.checked else LARGEST_UNCHECKED
         if size > limit:
             return Failure("out-of-memory", f"its buffers have {size >> 20} MiB; {limit >> 20} MiB is the limit")
-        arrays = make_contents(launch, point.seed + 1000 * self.seed, point.family)
+        constants = (*self.constants, *point.constants)
+        arrays = make_contents(launch, point.seed + 1000 * self.seed, point.family, constants=constants)
         if isinstance(arrays, Failure):
             return arrays
         aliases = dict(point.aliases)
         for name, other in aliases.items():
             arrays[name] = arrays[other]
         outputs = tuple(name for name in declared_outputs(launch) if name not in aliases)
-        contents = Contents(arrays, point.offset, aliases)
+        contents = Contents(arrays, point.offset, aliases, point.shifted)
         return Prepared(launch, poisoned(contents, outputs, POISON_PATTERNS[0]), outputs)
 
     def build(self, launch: Launch, widened: bool = False) -> Built | Failure:
@@ -213,6 +221,8 @@ class OriginalRuns:
         launch, contents, outputs = prepared.launch, prepared.contents, prepared.outputs
         started = time.perf_counter()
         steps = MOST_CHECKED if point.checked else MOST_UNCHECKED
+        if point.family in OUTSIDE_FAMILIES:
+            steps = MOST_OUTSIDE
         first = self.run(launch, contents, SCHEDULES[0], checks=point.checked, steps=steps)
         seconds = time.perf_counter() - started
         if isinstance(first, Failure):
@@ -261,6 +271,17 @@ class OriginalRuns:
             seconds=seconds,
         )
 
+    def is_repeated(self, reference: Reference, runs: tuple[tuple[int, int], ...]) -> bool:
+        """Whether the original computes what ``reference`` says in these (pattern, schedule) too."""
+        for pattern, schedule in runs:
+            checked = reference.point.checked
+            result = self.run(reference.launch, reference.contents_for(pattern), schedule, pattern, checks=checked)
+            if isinstance(result, Failure) or _fatal(result) is not None:
+                return False
+            if _beyond_budget(reference.members, [result]) is not None:
+                return False
+        return True
+
     def is_well_defined(self, point: Point) -> bool:
         """Whether the original, run with the shared memory of ``point``, does what it does on a copy.
 
@@ -289,18 +310,24 @@ class OriginalRuns:
         """By member, which elements no run changed. Outputs are known from two poisons; what is updated in place is
         compared on other contents too, because a value may come out as it went in by chance."""
         roles = self.roles(point)
-        in_place = isinstance(roles, Roles) and "in place" in roles.by_name.values()
+        in_place = (
+            {name for name, role in roles.by_name.items() if role == "in place"} if isinstance(roles, Roles) else set()
+        )
+        other_run: tuple[Contents, RunResult] | None = None
         if in_place:
             # Of the declared family: among special values much stays as it is by chance (0 added, 1 multiplied).
             other = self.prepare(evolve(point, seed=point.seed + _OTHER_SEED, family="declared"))
             if not isinstance(other, Failure):
                 result = self.run(other.launch, other.contents, checks=False)
                 if not isinstance(result, Failure):
-                    runs = [*runs, (other.contents, result)]
+                    other_run = (other.contents, result)
         kept: dict[str, BoolMask] = {}
-        for before, result in runs:
+        for before, result in [*runs, *([other_run] if other_run is not None else [])]:
             old, new = members_of(before.buffers), members_of(result.buffers)
             for name in old:
+                if other_run is not None and result is other_run[1] and name.partition(".")[0] not in in_place:
+                    # How much of an output is written may depend on the contents; its two poisons tell.
+                    continue
                 same = ~bits_differ(old[name], new[name])
                 kept[name] = kept[name] & same if name in kept else same
         return kept

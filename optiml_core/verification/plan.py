@@ -9,15 +9,35 @@ from collections.abc import Iterator, Mapping
 
 from attrs import evolve, frozen
 
-from optiml_core.records import BufferArgument, Failure, Kernel, Launch
+from optiml_core.records import (
+    BufferArgument,
+    BufferContent,
+    ElementType,
+    Failure,
+    Kernel,
+    Launch,
+    LaunchChange,
+    ScalarArgument,
+)
 from optiml_core.verification.references import Point
 from optiml_core.verification.roles import Role
-from optiml_core.workload import VALUE_FAMILIES, Workload, resolve_launch, size_variations
+from optiml_core.workload import (
+    OUTSIDE_FAMILIES,
+    VALUE_FAMILIES,
+    Workload,
+    has_range,
+    larger_sizes,
+    resolve_launch,
+    size_variations,
+    with_size,
+)
+from optiml_core.workload.elements import is_float
 from optiml_core.workload.expression import names_in
 from optiml_core.workload.items import Scalar
 
 QUICK_SHAPES = 2
 MOST_ALIAS_PAIRS = 4
+MOST_SHIFTED = 6
 
 Overrides = tuple[tuple[str, int | float], ...]
 
@@ -25,11 +45,12 @@ Overrides = tuple[tuple[str, int | float], ...]
 @frozen
 class Plan:
     """Where to compare, the most telling first: ``shapes`` as points of the first seed, ``scalars`` as values to put
-    on top of a shape, the ``declared`` launches as they are."""
+    on top of a shape, the ``declared`` launches as they are, ``larger`` sizes than those."""
 
     shapes: tuple[Point, ...]
     scalars: tuple[Overrides, ...]
     declared: tuple[Point, ...]
+    larger: tuple[Point, ...] = ()
 
 
 def make_plan(workload: Workload, seed: int) -> Plan:
@@ -49,7 +70,9 @@ def make_plan(workload: Workload, seed: int) -> Plan:
     declared = [Point(index=index, checked=False) for index in range(workload.launch_count)]
     if varied == [()]:
         declared = declared[1:]
-    return Plan(tuple(points), tuple(dict.fromkeys(scalars)), tuple(declared))
+    larger = [Point(overrides=tuple(sorted(one.items()))) for one in larger_sizes(workload)]
+    larger = [point for point in larger if point not in points]
+    return Plan(tuple(points), tuple(dict.fromkeys(scalars)), tuple(declared), tuple(larger))
 
 
 def _quick_first(shapes: list[Overrides], sizes: tuple[str, ...]) -> list[Overrides]:
@@ -122,9 +145,81 @@ def more_seeds(points: tuple[Point, ...]) -> tuple[Point, ...]:
     return tuple(evolve(point, seed=number) for point in points for number in (1, 2))
 
 
-def families(points: tuple[Point, ...]) -> tuple[Point, ...]:
-    """The same shapes in every value family besides the declared one."""
-    return tuple(evolve(point, family=family) for family in VALUE_FAMILIES if family != "declared" for point in points)
+def families(points: tuple[Point, ...], launch: Launch) -> tuple[Point, ...]:
+    """The same shapes in every value family besides the declared one, that is one for this launch's buffers."""
+    buffers = [one for one in (*launch.arguments, *launch.globals) if isinstance(one, BufferArgument)]
+    ranged = any(_has_range(one.content, one.element) for one in buffers)
+    chosen = [one for one in VALUE_FAMILIES if one != "declared" and (ranged or one not in OUTSIDE_FAMILIES)]
+    return tuple(evolve(point, family=family) for family in chosen for point in points)
+
+
+def _has_range(content: BufferContent, element: ElementType) -> bool:
+    if element.fields:
+        return any(_has_range(content, one.element) for one in element.fields)
+    return bool(has_range(content, element.dtype))
+
+
+# A candidate mentions many numbers that decide nothing (the extent of a tile); so many points are spent on them.
+MOST_CONSTANT_SIZES = 9
+MOST_CONSTANT_SCALARS = 12
+# Sizes below are among the shapes anyway.
+SMALLEST_CONSTANT_SIZE = 16
+
+
+@frozen
+class ConstantPoints:
+    """Where a candidate is compared because of the numbers that only it mentions; sizes that could not be run."""
+
+    points: tuple[Point, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def constant_points(workload: Workload, point: Point, constants: tuple[float, ...]) -> ConstantPoints:
+    """Sizes and scalars at these numbers and next to them, and contents around them, at the shape of ``point``."""
+    whole = [int(one) for one in constants if float(one).is_integer() and 0 <= one < 1 << 40]
+    sizes: list[Point] = []
+    left_out: list[str] = []
+    for number in sorted({one for one in whole if one >= SMALLEST_CONSTANT_SIZE}, reverse=True):
+        for name in workload.sizes:
+            for value in (2 * number + 1, number + 1, number):
+                found = with_size(workload, name, value)
+                if found is not None:
+                    sizes.append(Point(overrides=tuple(sorted(found.items()))))
+                elif number >= 1 << 16 and value == number and number & (number + 1):
+                    left_out.append(f"{name} = {number}")
+    known = dict(point.overrides)
+    scalars: list[Point] = []
+    for name, declared in _free_scalars(workload):
+        as_float = isinstance(declared, float)
+        for one in [near for number in constants for near in (number, number + 1, -number - 1)]:
+            if as_float or float(one).is_integer():
+                overrides = {**known, name: float(one) if as_float else int(one)}
+                if isinstance(resolve_launch(workload, point.index, overrides), Launch):
+                    scalars.append(evolve(point, overrides=tuple(sorted(overrides.items()))))
+    chosen = [*dict.fromkeys(sizes)][:MOST_CONSTANT_SIZES] + [*dict.fromkeys(scalars)][:MOST_CONSTANT_SCALARS]
+    contents = evolve(point, family="thresholds", constants=constants)
+    return ConstantPoints((contents, *chosen), tuple(dict.fromkeys(left_out)))
+
+
+def _free_scalars(workload: Workload) -> Iterator[tuple[str, int | float]]:
+    """The scalar arguments that are no sizes, whose value is a number, with that number."""
+    launch = resolve_launch(workload)
+    plain = _plain_numbers(workload)
+    if isinstance(launch, Launch):
+        for argument in launch.arguments:
+            if not isinstance(argument, ScalarArgument) or not isinstance(argument.value, int | float):
+                continue
+            if argument.name in plain and argument.name not in workload.sizes:
+                kind = float if is_float(argument.element.dtype) else int
+                yield argument.name, kind(argument.value)
+
+
+def other_launches(point: Point, launch: Launch) -> tuple[Point, ...]:
+    """The point with twice the blocks, and with blocks of half the width: a caller elsewhere may launch it so."""
+    changes = [LaunchChange(grid=("2 * grid.x", "grid.y", "grid.z"))]
+    if launch.block[0] % 2 == 0:
+        changes.append(LaunchChange(block=("block.x / 2", "block.y", "block.z")))
+    return tuple(evolve(point, change=change) for change in changes)
 
 
 def shifted(points: tuple[Point, ...], shapes: tuple[Point, ...]) -> tuple[Point, ...]:
@@ -137,6 +232,13 @@ def shifted(points: tuple[Point, ...], shapes: tuple[Point, ...]) -> tuple[Point
     friendly = max(shapes, key=divisibility, default=None)
     chosen = dict.fromkeys([*points, *([friendly] if friendly is not None else [])])
     return tuple(evolve(point, offset=1) for point in chosen)
+
+
+def shifted_alone(points: tuple[Point, ...], buffers: tuple[str, ...]) -> tuple[Point, ...]:
+    """The points with the address of one buffer at a time moved: code may look at one address for all."""
+    if len(buffers) < 2:
+        return ()
+    return tuple(evolve(point, shifted=name) for point in points[-1:] for name in buffers[:MOST_SHIFTED])
 
 
 def alias_points(kernel: Kernel, launch: Launch, roles: Mapping[str, Role], point: Point) -> tuple[Point, ...]:

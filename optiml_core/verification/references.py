@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 
 from optiml_core.device.protocol import Array, Contents, RunResult
-from optiml_core.records import Launch
+from optiml_core.records import Launch, LaunchChange
 from optiml_core.verification.budget import MemberComparison, MemberReference, compare_member
 from optiml_core.verification.buffers import POISON_PATTERNS, filled, scalar_members
 from optiml_core.verification.roles import Role
+
+_UNCHANGED = LaunchChange()
 
 
 @frozen
@@ -20,7 +22,9 @@ class Point:
     ``index``: which launch of the workload. ``overrides``: names with other values than declared.
     ``family`` and ``seed`` make the contents, ``offset`` shifts every base address by that many elements,
     ``aliases`` lets a buffer share the memory of another. ``checked`` False runs without the device's checkers,
-    for sizes at which they cost too much.
+    for sizes at which they cost too much. ``shifted``: the one buffer that ``offset`` shifts, empty for all.
+    ``change``: another grid or block than the workload's. ``constants``:
+    further numbers that contents of the family "thresholds" take.
     """
 
     index: int = 0
@@ -30,6 +34,9 @@ class Point:
     offset: int = 0
     aliases: tuple[tuple[str, str], ...] = ()
     checked: bool = True
+    shifted: str = ""
+    constants: tuple[float, ...] = ()
+    change: LaunchChange = _UNCHANGED
 
     @property
     def label(self) -> str:
@@ -40,7 +47,11 @@ class Point:
         if self.family != "declared":
             parts.append(f"family {self.family}")
         if self.offset:
-            parts.append(f"addresses shifted by {self.offset}")
+            parts.append(
+                f"{f'the address of {self.shifted}' if self.shifted else 'addresses'} shifted by {self.offset}"
+            )
+        parts += ["twice the blocks"] if self.change.grid else []
+        parts += ["blocks of half the width"] if self.change.block else []
         parts.extend(f"{name} = {other}" for name, other in self.aliases)
         return ", ".join(parts)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from optiml_core.device.protocol import Contents, RunResult
 from optiml_core.records import BufferArgument, BufferContent, Failure, Launch
@@ -81,7 +81,7 @@ def find_roles(run: Run, launch: Launch, contents: Contents, other: Contents) ->
             roles[name] = "in"
     silent = [name for name, role in roles.items() if role == "in" and name not in read_first]
     for name in silent:
-        changed = Contents({**contents.buffers, name: other.buffers[name]}, contents.offset_elements, contents.aliases)
+        changed = evolve(contents, buffers={**contents.buffers, name: other.buffers[name]})
         # The second pattern: NaN in an output that is read would hide every influence.
         result = run(poisoned(changed, outputs, POISON_PATTERNS[1] if outputs else POISON_PATTERNS[0]))
         # A run that fails on other contents was influenced by them.

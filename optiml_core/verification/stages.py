@@ -10,29 +10,42 @@ from collections.abc import Callable, Mapping
 from attrs import define, evolve, field, frozen
 
 from optiml_core.device.protocol import Array
-from optiml_core.records import Kernel, LaunchChange
+from optiml_core.records import BufferArgument, Failure, Kernel, LaunchChange
 from optiml_core.source import TranslationUnit
-from optiml_core.verification.checks import launch_facts, other_code, refused_names, self_test, signature
+from optiml_core.verification.checks import (
+    gpu_compiler,
+    launch_facts,
+    other_code,
+    refused_names,
+    self_test,
+    signature,
+)
+from optiml_core.verification.numbers import numbers_in
 from optiml_core.verification.original_runs import OriginalRuns
 from optiml_core.verification.plan import (
     QUICK_SHAPES,
     Plan,
     alias_points,
+    constant_points,
     families,
     make_plan,
     more_seeds,
+    other_launches,
     scalar_points,
     scaled_down,
     shifted,
+    shifted_alone,
 )
 from optiml_core.verification.references import Dropped, Observation, Point, Reference
 from optiml_core.verification.trial import Problem, Trial, point_runs
-from optiml_core.workload import NAN_FAMILIES
+from optiml_core.workload import NAN_FAMILIES, OUTSIDE_FAMILIES
 
 # Schedules of the determinism stage, besides those of the quick shapes.
 MORE_SCHEDULES = (3, 4, 5, 6)
 # Where one run makes more accesses than this (some 0.1 s with all checkers), families and seeds take the other shape.
 MANY_ACCESSES = 2_000_000
+# Checks that compare outputs, which a schedule may change.
+_DIFFERENCES = frozenset({"non-finite values", "outputs", "error budget", "unwritten outputs", "determinism", "poison"})
 QUICK_RUNS = ((0, 0), (1, 0), (0, 1))
 
 
@@ -56,6 +69,7 @@ class OnTrial:
     oracle: Oracle
     allow: frozenset[str]
     not_checked: list[str] = field(factory=list)
+    gpu_compiler: gpu_compiler.GpuCompiler | None = None
 
 
 class Oracle:
@@ -67,6 +81,11 @@ class Oracle:
         self.dropped: dict[Point, Dropped] = {}
         self._quick: tuple[Reference, ...] | None = None
         self._self_test: tuple[str | None] | None = None
+
+    @property
+    def sees_faults(self) -> bool:
+        """Whether a run shows that the original leaves its buffers: then it can be tried on what it may not bear."""
+        return self.runs.device.name == "emulator"
 
     def reference(self, point: Point) -> Reference | None:
         """The original at a point; None and remembered if the point has to be dropped."""
@@ -124,6 +143,9 @@ def check_signature(on: OnTrial) -> Covered | Problem:
     detail = signature.problem(on.kernel, on.candidate_kernel)
     if detail is not None:
         return Problem("signature", detail)
+    linkage = signature.changed_linkage(on.original, on.kernel, on.candidate, on.candidate_kernel)
+    if linkage is not None:
+        return Problem("signature", linkage)
     extra = signature.extra_kernels(on.original, on.candidate)
     if extra is not None:
         return Problem("signature", extra, None)
@@ -134,8 +156,16 @@ def check_refused_names(on: OnTrial) -> Covered | Problem:
     original, candidate = on.trial.runs.original, on.trial.candidate
     detail = refused_names.problem(
         on.original.source.text, on.candidate.source.text, original.flags, candidate.flags, on.allow
+    ) or refused_names.narrower_indexes(
+        _device_text(on.original, on.kernel), _device_text(on.candidate, on.candidate_kernel), on.allow
     )
     return Covered("none introduced") if detail is None else Problem("refused names", detail)
+
+
+def _device_text(unit: TranslationUnit, kernel: Kernel | None) -> str:
+    """The text of a kernel and of the file's device functions."""
+    ranges = [*([kernel.range] if kernel is not None else []), *(one.range for one in unit.device_functions)]
+    return "\n".join(unit.source.data[where.start_byte : where.end_byte].decode("utf-8", "replace") for where in ranges)
 
 
 def check_other_code(on: OnTrial) -> Covered | Problem:
@@ -176,7 +206,9 @@ def run_all_shapes(on: OnTrial) -> Covered | Problem:
     """Every other shape, and more contents at the quick ones."""
     quick = on.oracle.quick_points()
     rest = tuple(point for point in on.oracle.plan.shapes if point not in quick)
-    ran, problem = _run_points(on, (*rest, *more_seeds(on.oracle.affordable())))
+    # What the original may not be meant for is tried where its faults are seen.
+    larger = on.oracle.plan.larger if on.oracle.sees_faults else ()
+    ran, problem = _run_points(on, (*rest, *larger, *more_seeds(on.oracle.affordable())))
     if problem is not None:
         return problem
     labels = dict.fromkeys(reference.point.label for reference in (*on.oracle.quick(), *ran))
@@ -197,11 +229,37 @@ def run_scalars(on: OnTrial) -> Covered | Problem:
     return Covered("; ".join(told) or "the original misbehaves with every other value", not_run=not told)
 
 
+def run_constants(on: OnTrial) -> Covered | Problem:
+    """Sizes, scalars and contents around the numbers that only the candidate mentions: special cases lie there."""
+    mine = numbers_in(on.candidate.source.text)
+    known = set(on.oracle.runs.constants)
+    constants = tuple(one for one in mine if one not in known)
+    if not on.oracle.sees_faults:
+        return Covered("where faults of the original are seen only", not_run=True)
+    if not constants:
+        return Covered("the candidate mentions no other numbers than the original", not_run=True)
+    chosen = constant_points(on.oracle.runs.workload, on.oracle.affordable()[0], constants)
+    on.not_checked.extend(
+        f"{one}: too large to be run here, and the candidate mentions the number" for one in chosen.left_out
+    )
+    ran, problem = _run_points(on, chosen.points)
+    if problem is not None:
+        return problem
+    labels = dict.fromkeys(reference.point.label for reference in ran)
+    return Covered("; ".join(labels) or "the original misbehaves at all of them", not_run=not labels)
+
+
 def run_families(on: OnTrial) -> Covered | Problem:
     """Every value family; one in which nothing could be told is dropped, and said so."""
     told: list[str] = []
-    for number, point in enumerate(families(on.oracle.affordable())):
+    affordable = on.oracle.affordable()
+    for number, point in enumerate(families(affordable, on.oracle.quick()[0].launch)):
+        if point.family in OUTSIDE_FAMILIES and not on.oracle.sees_faults:
+            continue
         reference = on.oracle.reference(point)
+        if reference is None and point.family in OUTSIDE_FAMILIES:
+            # The original relies on the range there, and so may the candidate.
+            continue
         if reference is None:
             on.not_checked.append(f"family {point.family}: {on.oracle.dropped[point].reason}")
             continue
@@ -211,7 +269,7 @@ def run_families(on: OnTrial) -> Covered | Problem:
         weak = on.oracle.is_weak(reference)
         if weak is not None:
             on.not_checked.append(f"family {point.family}: {weak}")
-        problem = on.trial.observe(reference, point_runs(point, number))
+        problem = _observe(on, reference, point_runs(point, number))
         if problem is not None:
             return problem
         told.append(point.family)
@@ -225,7 +283,10 @@ def run_shifted(on: OnTrial) -> Covered | Problem:
         return Covered("opted out with --allow aligned", not_run=True)
     if _proven(on):
         return Covered("every launch of this program passes whole allocations, which are aligned")
-    ran, problem = _run_points(on, shifted(on.oracle.quick_points(), on.oracle.plan.shapes))
+    points = shifted(on.oracle.quick_points(), on.oracle.plan.shapes)
+    launch = on.oracle.quick()[0].launch
+    buffers = tuple(one.name for one in launch.arguments if isinstance(one, BufferArgument))
+    ran, problem = _run_points(on, (*points, *shifted_alone(points, buffers)))
     if problem is not None:
         return Problem("base addresses", f"{problem.detail} (opt in with --allow aligned)", problem.equivalent)
     return _covered_points(ran, "the original itself needs aligned addresses")
@@ -295,6 +356,32 @@ def run_again(on: OnTrial) -> Covered | Problem:
     return problem or Covered("the first launch, repeated after all others, computes the same")
 
 
+def check_gpu_compiler(on: OnTrial) -> Covered | Problem:
+    """The CUDA compiler takes it and a GPU would launch it, as far as they do so with the original."""
+    name = "compiles for a GPU"
+    if on.gpu_compiler is None or not on.trial.observations:
+        on.not_checked.append("compiling with the CUDA compiler")
+        return Covered("no compiler was asked", not_run=True)
+    launch = on.trial.launch(on.oracle.quick()[0])
+    if isinstance(launch, Problem):
+        return launch
+    original, candidate = on.trial.runs.original, on.trial.candidate
+    architecture = gpu_compiler.architecture(candidate.flags)
+    compiled = on.gpu_compiler(candidate, launch.template_arguments, architecture)
+    detail = compiled.message if isinstance(compiled, Failure) else gpu_compiler.launch_problem(compiled, launch)
+    if detail is None:
+        return Covered(f"for {architecture}")
+    old_launch = on.oracle.quick()[0].launch
+    of_original = on.gpu_compiler(original, old_launch.template_arguments, architecture)
+    if isinstance(of_original, Failure) or gpu_compiler.launch_problem(of_original, old_launch) is not None:
+        what = of_original.message if isinstance(of_original, Failure) else "a GPU would not launch it"
+        on.not_checked.append(f"compiling with the CUDA compiler: the original itself does not: {what}")
+        return Covered("the original itself does not", not_run=True)
+    where = f" (line {compiled.line})" if isinstance(compiled, Failure) and compiled.line else ""
+    certain = not isinstance(compiled, Failure) or compiled.kind == "compile-error"
+    return Problem(name, f"{detail}{where}", False if certain else None)
+
+
 def check_callers(on: OnTrial) -> Covered | Problem:
     """A changed launch: does the old one still work, are all callers known?"""
     if on.candidate_kernel is not None:
@@ -303,7 +390,7 @@ def check_callers(on: OnTrial) -> Covered | Problem:
             on.not_checked.append(f"declarations elsewhere: {', '.join(constants)} became pointers to const")
     change = on.trial.candidate.launch_change
     if change == LaunchChange():
-        return Covered("the launch is unchanged")
+        return _with_other_launches(on)
     if _all_right_with_old_launch(on):
         return Covered("right under the original's launch too")
     if _proven(on):
@@ -322,7 +409,44 @@ def check_callers(on: OnTrial) -> Covered | Problem:
     return Covered("callers outside this file are not known; see not_checked")
 
 
+def _with_other_launches(on: OnTrial) -> Covered:
+    """The launch is unchanged; is the candidate right under others too? No refusal: the declared launch is what was
+    asked about."""
+    if _proven(on):
+        return Covered("the launch is unchanged, and every launch is in this program")
+    same: list[str] = []
+    told_by = on.oracle.quick() if on.oracle.sees_faults else ()
+    for reference in [one for one in told_by if one.point in on.oracle.affordable()][:1]:
+        for point in other_launches(reference.point, reference.launch):
+            other = on.oracle.reference(point)
+            if other is None:
+                continue
+            before = len(on.trial.observations)
+            found = on.trial.observe(other, ((0, 0),))
+            # What holds for others' launches is no evidence for or against this one.
+            del on.trial.observations[before:]
+            what = "more blocks" if point.change.grid else "narrower blocks"
+            if found is not None:
+                on.not_checked.append(f"callers that launch it with {what} than declared: it is not right there")
+            else:
+                same.append(what)
+    told = f", right with {' and '.join(same)} too" if same else ""
+    return Covered(f"the launch is unchanged{told}")
+
+
 # --------------------------------------------------------------------------------------- helpers
+
+
+def _observe(on: OnTrial, reference: Reference, runs: tuple[tuple[int, int], ...]) -> Problem | None:
+    """Observes the candidate at a point; a difference counts only if the original itself, in the same orders of blocks
+    and warps, has none. On most contents the original was run in one order, and NaN may make others matter."""
+    before = len(on.trial.observations)
+    problem = on.trial.observe(reference, runs)
+    if problem is None or problem.check not in _DIFFERENCES or on.oracle.runs.is_repeated(reference, runs):
+        return problem
+    del on.trial.observations[before:]
+    on.not_checked.append(f"{reference.point.label}: the original's own outputs depend on the schedule there")
+    return None
 
 
 def _run_points(on: OnTrial, points: tuple[Point, ...]) -> tuple[list[Reference], Problem | None]:
@@ -332,7 +456,7 @@ def _run_points(on: OnTrial, points: tuple[Point, ...]) -> tuple[list[Reference]
         reference = on.oracle.reference(point)
         if reference is None:
             continue
-        problem = on.trial.observe(reference, point_runs(point, number + 1))
+        problem = _observe(on, reference, point_runs(point, number + 1))
         if problem is not None:
             return ran, problem
         ran.append(reference)
@@ -380,10 +504,12 @@ FULL_STAGES: tuple[tuple[str, Stage], ...] = (
     ("sizes", run_all_shapes),
     ("scalars", run_scalars),
     ("value families", run_families),
+    ("numbers of the candidate", run_constants),
     ("base addresses", run_shifted),
     ("aliasing", run_aliasing),
     ("schedules", run_schedules),
     ("declared sizes", run_declared),
-    ("relaunch", run_again),
     ("callers", check_callers),
+    ("relaunch", run_again),
+    ("compiles for a GPU", check_gpu_compiler),
 )

@@ -10,6 +10,7 @@ from attrs import evolve
 from optiml_core.device.protocol import Device
 from optiml_core.records import Check, Failure, Variant, Verdict
 from optiml_core.source import SourceFile, TranslationUnit, parse
+from optiml_core.verification.checks.gpu_compiler import GpuCompiler
 from optiml_core.verification.kept_runs import KeptRuns
 from optiml_core.verification.original_runs import OriginalRuns
 from optiml_core.verification.stages import FULL_STAGES, QUICK_STAGES, Covered, OnTrial, Oracle, Stage
@@ -44,9 +45,11 @@ def verify(
     *,
     allow: frozenset[str] = frozenset(),
     seed: int = 0,
+    gpu_compiler: GpuCompiler | None = None,
 ) -> Verdict:
     """One verdict on one candidate; ``Verifier`` keeps the original's runs across candidates."""
-    return Verifier(original, workload, device, allow=allow, seed=seed).verify(candidate, level)
+    verifier = Verifier(original, workload, device, allow=allow, seed=seed, gpu_compiler=gpu_compiler)
+    return verifier.verify(candidate, level)
 
 
 class Verifier:
@@ -54,7 +57,8 @@ class Verifier:
 
     Keeps what the original does (its outputs, float64 shadow, buffer roles, conditioning, dropped sizes), so that a
     further candidate costs only its own runs. ``allow`` holds the opt-ins of ``--allow``: ``narrower``,
-    ``fast-math``, ``tf32``, ``no-alias``, ``aligned``, ``nan``, ``nondeterminism``.
+    ``fast-math``, ``tf32``, ``no-alias``, ``aligned``, ``nan``, ``nondeterminism``. ``gpu_compiler`` compiles what
+    passed everything else with the CUDA compiler; without it that is not checked.
     """
 
     def __init__(
@@ -66,9 +70,11 @@ class Verifier:
         allow: frozenset[str] = frozenset(),
         seed: int = 0,
         kept: KeptRuns | None = None,
+        gpu_compiler: GpuCompiler | None = None,
     ) -> None:
         """``kept``: a folder shared with other processes that judge candidates of the same original and workload."""
         self.original = original
+        self.gpu_compiler = gpu_compiler
         self.device = device
         self.allow = allow
         self._unit = _parsed(original)
@@ -116,6 +122,7 @@ class Verifier:
             oracle=oracle,
             allow=self.allow,
             not_checked=list(candidate.not_checked),
+            gpu_compiler=self.gpu_compiler,
         )
         checks, problem = _run_stages(on, QUICK_STAGES + (FULL_STAGES if level == "full" else ()))
         checks = _with_rules(checks, on.trial, problem)

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from optiml_core.records import Argument, BufferArgument, BufferContent, ElementType, Failure, Launch
+from optiml_core.records import Argument, BufferArgument, BufferContent, ElementType, Failure, Launch, ScalarArgument
 from optiml_core.workload.elements import element_dtype, float_facts, is_float, scalar_dtype, widened_dtype
-from optiml_core.workload.families import VALUE_FAMILIES, of_family
+from optiml_core.workload.families import OUTSIDE_FAMILIES, VALUE_FAMILIES, of_family
 
 Array = npt.NDArray[np.generic]
 
@@ -23,7 +23,7 @@ LARGEST_BYTES = 16 << 30
 
 
 def make_contents(
-    launch: Launch, seed: int, family: str = "declared", widened: bool = False
+    launch: Launch, seed: int, family: str = "declared", widened: bool = False, constants: tuple[float, ...] = ()
 ) -> dict[str, Array] | Failure:
     """The arrays of a launch's pointer arguments and globals, by name, in their order.
 
@@ -31,6 +31,7 @@ def make_contents(
     ml_dtypes. ``family`` is one of ``VALUE_FAMILIES``. ``widened``: float32 becomes float64, float64 long double,
     narrower floats float64, after drawing in the narrow type, so that both see the same values. Outputs
     (content ``poison``) are filled with bytes 0xFF: NaN in every float type, -1 or the largest value as integer.
+    ``constants`` are numbers that the family "thresholds" goes around, besides the launch's own scalars.
     """
     if family not in VALUE_FAMILIES:
         return Failure("bad-input", f"unknown value family `{family}`", cure=f"one of {', '.join(VALUE_FAMILIES)}")
@@ -38,9 +39,15 @@ def make_contents(
     total = sum(buffer.length * buffer.element.size for buffer in buffers) * (2 if widened else 1)
     if total > LARGEST_BYTES:
         return Failure("out-of-memory", f"the buffers need {total} bytes; at most {LARGEST_BYTES} are made")
+    scalars = [
+        float(one.value)
+        for one in launch.arguments
+        if isinstance(one, ScalarArgument) and isinstance(one.value, int | float)
+    ]
+    constants = tuple(dict.fromkeys((*constants, *scalars)))
     arrays: dict[str, Array] = {}
     for buffer in buffers:
-        array = buffer_contents(buffer, seed, family)
+        array = buffer_contents(buffer, seed, family, constants)
         if isinstance(array, Failure):
             return array
         arrays[buffer.name] = widen(array, buffer.element) if widened else array
@@ -53,7 +60,9 @@ def generator(seed: int, name: str, family: str) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
 
 
-def buffer_contents(buffer: BufferArgument, seed: int, family: str = "declared") -> Array | Failure:
+def buffer_contents(
+    buffer: BufferArgument, seed: int, family: str = "declared", constants: tuple[float, ...] = ()
+) -> Array | Failure:
     """The contents of one buffer in its own (narrow) element type."""
     element = buffer.element
     shape = (buffer.length,) if element.lanes == 1 else (buffer.length, element.lanes)
@@ -63,20 +72,27 @@ def buffer_contents(buffer: BufferArgument, seed: int, family: str = "declared")
         if array.size:
             array.reshape(-1).view(np.uint8)[:] = 0xFF
         return array
-    problem = _fill(array, element, buffer.content, seed, buffer.name, family)
+    problem = _fill(array, element, buffer.content, seed, buffer.name, family, constants)
     return problem or array
 
 
 def _fill(
-    array: Array, element: ElementType, content: BufferContent, seed: int, name: str, family: str
+    array: Array,
+    element: ElementType,
+    content: BufferContent,
+    seed: int,
+    name: str,
+    family: str,
+    constants: tuple[float, ...],
 ) -> Failure | None:
     if element.fields:
         for one in element.fields:
-            problem = _fill(_member(array, one.name), one.element, content, seed, f"{name}.{one.name}", family)
+            part = _member(array, one.name)
+            problem = _fill(part, one.element, content, seed, f"{name}.{one.name}", family, constants)
             if problem is not None:
                 return problem
         return None
-    drawn = draw(content, element.dtype, array.size, seed, name, family)
+    drawn = draw(content, element.dtype, array.size, seed, name, family, constants)
     if isinstance(drawn, Failure):
         return drawn
     array[...] = drawn.reshape(array.shape)
@@ -89,7 +105,15 @@ def _member(array: Array, name: str) -> Array:
     return member
 
 
-def draw(content: BufferContent, dtype: str, count: int, seed: int, name: str, family: str) -> Array | Failure:
+def draw(
+    content: BufferContent,
+    dtype: str,
+    count: int,
+    seed: int,
+    name: str,
+    family: str,
+    constants: tuple[float, ...] = (),
+) -> Array | Failure:
     """``count`` values of one scalar type: drawn as declared, then moved into the family."""
     stream = generator(seed, name, "declared")
     low, high = _integer_range(dtype)
@@ -100,14 +124,17 @@ def draw(content: BufferContent, dtype: str, count: int, seed: int, name: str, f
         if problem is not None:
             return problem
         values: Array = _indexes(kind, n, count, stream, family, generator(seed, name, family))
-        return values.astype(scalar_dtype(dtype))
+        values = values.astype(scalar_dtype(dtype))
+        if kind == "index" and family in (*OUTSIDE_FAMILIES, "thresholds"):
+            return of_family(values, content, dtype, family, generator(seed, name, family), constants)
+        return values
     if is_float(dtype):
         values = _floats(kind, parameters, dtype, count, stream)
     else:
         values = _integers(kind, parameters, dtype, count, stream, low, high)
     if family == "declared":
         return values
-    return of_family(values, content, dtype, family, generator(seed, name, family))
+    return of_family(values, content, dtype, family, generator(seed, name, family), constants)
 
 
 def _integer_range(dtype: str) -> tuple[int, int]:
@@ -201,12 +228,12 @@ def _indexes(
     family: str,
     of_the_family: np.random.Generator,
 ) -> npt.NDArray[np.int64]:
-    """Values that stay valid as indexes in every family; families change which and how often."""
+    """Values that stay valid as indexes in every family but ``OUTSIDE_FAMILIES``; others change which and how often."""
     if count == 0:
         return np.zeros(0, np.int64)
     if kind == "index":
         if family == "duplicates":
-            return stream.choice(stream.integers(0, n, 3), count)
+            return stream.integers(0, n, 3)[stream.choice(3, count, p=(0.7, 0.2, 0.1))]
         if family == "special values":
             return stream.choice(np.array([0, n - 1], np.int64), count)
         if family == "large range":

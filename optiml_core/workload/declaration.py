@@ -10,6 +10,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from optiml_core.records import Failure, Kernel, Problem
+from optiml_core.source import TranslationUnit
 from optiml_core.workload.items import (
     Buffer,
     Item,
@@ -86,6 +87,27 @@ def declaration_lines(text: str, kernel: Kernel) -> list[int]:
     """The 1-based lines above a kernel that declare something about it."""
     lines = text.split("\n")
     return [number for number in lines_above(text, kernel.range.start_line) if _COMMENT.match(lines[number - 1])]
+
+
+def stray_declarations(unit: TranslationUnit, kernel: Kernel) -> tuple[Problem, ...]:
+    """Declarations between the kernel before this one and this one that stand directly above no kernel, and which
+    nothing therefore reads."""
+    text = unit.source.text
+    lines = text.split("\n")
+    before = max(
+        (one.range.end_line for one in unit.kernels if one.range.end_line < kernel.range.start_line), default=0
+    )
+    read = set(declaration_lines(text, kernel))
+    return tuple(
+        Problem(
+            "this declaration stands above no kernel, so nothing reads it",
+            number,
+            1,
+            f"move it directly above `{kernel.name}`",
+        )
+        for number in range(before + 1, kernel.range.start_line)
+        if number not in read and _COMMENT.match(lines[number - 1])
+    )
 
 
 def _from_comments(text: str, kernel: Kernel) -> Declaration:

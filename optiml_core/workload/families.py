@@ -1,11 +1,13 @@
 """Value families: the same buffers with values on which wrong kernels show themselves.
 
 Only what a content draws moves (normal, uniform, ramp, sorted); zeros and constants are part of what the kernel
-asks for and stay. Integers stay between the least and the largest value that the declaration draws, so that
-an integer used as an index stays valid.
+asks for and stay. But in ``OUTSIDE_FAMILIES``, integers stay between the least and the largest value that the
+declaration draws, so that an integer used as an index stays valid.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -27,18 +29,48 @@ VALUE_FAMILIES: tuple[str, ...] = (
     "large negative",  # all of them far below zero: a maximum or a shift that starts at zero shows itself
     "huge negative",  # near the end of the range: a maximum that starts at -1e30 shows itself
     "negative infinities",  # nothing else: a maximum that starts at any finite number shows itself
-    "duplicates",  # three distinct values: ties
+    "duplicates",  # three distinct values, one of them most of the time: ties, and crowded bins
+    "thresholds",  # the numbers that the code and the scalars mention, their multiples and neighbours; powers of two
+    "below the range",  # half of the values below what is declared: an original that copes is to be followed there too
+    "above the range",
+    "far outside the range",  # the ends of the type
 )
 
 # Their values may lie outside a range only where the declaration promises none; NaN may stand in any.
 NAN_FAMILIES: tuple[str, ...] = ("infinities and NaN", "many NaN")
 
+# Values outside of what a declaration draws. They show what an original does that guards itself against them; one
+# that relies on the range misbehaves there, and the family is dropped.
+OUTSIDE_FAMILIES: tuple[str, ...] = ("below the range", "above the range", "far outside the range")
 
-def of_family(values: Array, content: BufferContent, dtype: str, family: str, stream: np.random.Generator) -> Array:
-    """``values`` as drawn for ``content``, moved into ``family`` (not "declared"); same length and dtype."""
+
+def has_range(content: BufferContent, dtype: str) -> bool:
+    """Whether the values of a content lie in a range that ``OUTSIDE_FAMILIES`` leave."""
+    return content.kind in ("uniform", "index") or (content.kind in ("normal", "ramp") and not is_float(dtype))
+
+
+def of_family(
+    values: Array,
+    content: BufferContent,
+    dtype: str,
+    family: str,
+    stream: np.random.Generator,
+    constants: tuple[float, ...] = (),
+) -> Array:
+    """``values`` as drawn for ``content``, moved into ``family`` (not "declared"); same length and dtype.
+
+    ``constants``: the numbers that "thresholds" goes around.
+    """
     if content.kind in ("zeros", "constant", "poison") or values.size == 0:
         return values
-    moved = _floats(values, content, dtype, family, stream) if is_float(dtype) else _integers(values, family, stream)
+    if family in OUTSIDE_FAMILIES:
+        return _outside(values, content, dtype, family, stream) if has_range(content, dtype) else values
+    if family == "thresholds":
+        moved = _thresholds(values, content, dtype, stream, constants)
+    elif is_float(dtype):
+        moved = _floats(values, content, dtype, family, stream)
+    else:
+        moved = _integers(values, content, family, stream)
     if content.kind == "sorted":
         # A kernel that searches relies on the order, which NaN would break.
         moved = np.sort(moved[~np.isnan(moved.astype(np.float64))]) if is_float(dtype) else np.sort(moved)
@@ -54,15 +86,103 @@ def _refilled(sorted_values: Array, values: Array) -> Array:
     return np.concatenate([np.full(missing, sorted_values[0]), sorted_values])
 
 
-def _integers(values: Array, family: str, stream: np.random.Generator) -> Array:
-    low, high = values.min(), values.max()
+def _range(values: Array, content: BufferContent, dtype: str) -> tuple[float, float]:
+    """The least and the largest value of what is declared, where that is a range; else of what was drawn."""
+    if content.kind == "index":
+        return 0, content.parameters[0] - 1
+    bounds = _bounds(content)
+    if bounds is None:
+        least, largest = values.min(), values.max()
+        return (float(least), float(largest)) if is_float(dtype) else (int(least), int(largest))
+    if is_float(dtype):
+        return bounds
+    if not content.parameters:
+        bounds = (0, 100)
+    limits = np.iinfo(dtype) if dtype != "bool" else None
+    low, high = bounds[0], bounds[1] - 1
+    return (low, high) if limits is None else (max(low, int(limits.min)), min(high, int(limits.max)))
+
+
+def _outside(values: Array, content: BufferContent, dtype: str, family: str, stream: np.random.Generator) -> Array:
+    """Half of the values (all within reach of the type) outside of the declared range."""
+    low, high = _range(values, content, dtype)
+    count = values.size
+    moves = stream.random(count) < 0.5
+    span = max(high - low, 1e-6 if is_float(dtype) else 1)
+    if is_float(dtype):
+        step = span * (stream.random(count) + 1e-3)
+        far = np.where(stream.random(count) < 0.5, low - 64 * step, high + 64 * step)
+        moved = {"below the range": low - step, "above the range": high + step}.get(family, far)
+        return np.asarray(np.where(moves, moved, values.astype(np.float64)), scalar_dtype(dtype))
+    if dtype == "bool":
+        return values
+    limits = np.iinfo(dtype)
+    # As many just outside as anywhere within one more range.
+    steps = np.where(stream.random(count) < 0.5, stream.integers(1, 4, count), 1 + stream.random(count) * span)
+    if family == "below the range":
+        wanted = low - np.trunc(steps)
+    elif family == "above the range":
+        wanted = high + np.trunc(steps)
+    else:
+        ends = [int(limits.min), int(limits.min) + 1, int(limits.max), int(limits.max) - 1, int(limits.max) // 2]
+        drawn = stream.integers(limits.min, limits.max, count, dtype=values.dtype, endpoint=True)
+        picked = np.array(ends, values.dtype)[stream.integers(0, len(ends), count)]
+        return np.where(moves, np.where(stream.random(count) < 0.5, picked, drawn), values)
+    inside = (wanted >= float(limits.min)) & (wanted <= float(limits.max))
+    # 2 to the power of 64 is the float next to the largest 64-bit number, and no such number itself.
+    safe = np.where(inside & (np.abs(wanted) < 2.0**62), wanted, 0).astype(values.dtype)
+    return np.where(moves & inside & (np.abs(wanted) < 2.0**62), safe, values)
+
+
+def _thresholds(
+    values: Array, content: BufferContent, dtype: str, stream: np.random.Generator, constants: tuple[float, ...]
+) -> Array:
+    """Half of the values at constants, between them and next to them: where comparisons, rounding and special cases
+    decide. Multiples by half numbers are ties of a rounding to the nearest."""
+    count = values.size
+    finite = [one for one in constants if math.isfinite(one) and abs(one) < 1e30]
+    if is_float(dtype):
+        # Numbers far beyond the values are extents, not thresholds of values; a few of them would drown all others.
+        scale = float(np.max(np.abs(values.astype(np.float64)), initial=0.0))
+        base = stream.choice(np.array([1.0, 1.0, *(one for one in finite if abs(one) <= 4 * scale)]), count)
+        factor = stream.choice(np.array([1.0, 1.0, *(np.arange(-9, 10) / 2)]), count)
+        chosen = np.asarray(base * factor, scalar_dtype(dtype)).astype(np.float64)
+        nudge = stream.choice(np.array([0.0, 0.0, 1.0, -1.0]), count) * _limits(dtype).unit
+        chosen = chosen * (1 + nudge)
+        limit = float(float_facts(dtype).max)
+        fits = np.abs(chosen) <= limit
+        bounds = _bounds(content)
+        if bounds is not None:
+            fits &= (chosen >= bounds[0]) & (chosen <= bounds[1])
+        return np.where(fits & (stream.random(count) < 0.5), chosen, values.astype(np.float64))
+    low, high = _range(values, content, dtype)
+    numbers = {int(one) for one in finite} | {1 << power for power in range(64)}
+    near = {number + step for number in numbers for step in (-1, 0, 1)}
+    allowed = sorted(one for one in near | {-one for one in near} | {int(low), int(high)} if low <= one <= high)
+    limits = np.iinfo(dtype) if dtype != "bool" else None
+    if limits is not None:
+        allowed = [one for one in allowed if int(limits.min) <= one <= int(limits.max)]
+    if not allowed:
+        return values
+    picked = np.array(allowed, values.dtype)[stream.integers(0, len(allowed), count)]
+    return np.where(stream.random(count) < 0.5, picked, values)
+
+
+def _crowded(values: Array, stream: np.random.Generator, count: int) -> Array:
+    """``count`` of three of the values, most of them the first."""
+    chosen: Array = stream.choice(values, 3)
+    return chosen[stream.choice(3, count, p=(0.7, 0.2, 0.1))]
+
+
+def _integers(values: Array, content: BufferContent, family: str, stream: np.random.Generator) -> Array:
+    low, high = (int(one) for one in _range(values, content, values.dtype.name))
     count = values.size
     if family == "special values":
         wanted = [low, high] + ([values.dtype.type(0)] if low <= 0 <= high else [])
         chosen = stream.choice(np.array(wanted, values.dtype), count)
         return np.where(stream.random(count) < 0.5, chosen, values)
     if family == "duplicates":
-        return np.asarray(stream.choice(stream.choice(values, 3), count))
+        return _crowded(values, stream, count)
     if family == "large range":
         span = float(high) - float(low)
         drawn = float(low) + np.expm1(stream.random(count) * np.log1p(span))
@@ -93,7 +213,7 @@ def _floats(values: Array, content: BufferContent, dtype: str, family: str, stre
     if family == "many NaN":
         return np.where(stream.random(count) < 0.5, np.nan, wide)
     if family == "duplicates":
-        return stream.choice(stream.choice(wide, 3), count)
+        return _crowded(wide, stream, count)
     bounds = _bounds(content)
     if family == "large range":
         if bounds is not None:

@@ -9,7 +9,7 @@ from attrs import evolve
 from optiml_core.records import ElementType, Failure, Kernel, Problem
 from optiml_core.source import TranslationUnit, exact_types
 from optiml_core.workload.assembling import assembled
-from optiml_core.workload.declaration import Declaration, parse_declaration
+from optiml_core.workload.declaration import Declaration, parse_declaration, stray_declarations
 from optiml_core.workload.elements import element_of_type, pointee_spelling
 from optiml_core.workload.expression import Number
 from optiml_core.workload.inference.globals import element_of_global
@@ -38,6 +38,7 @@ def find_workload(
     if home is not unit:
         unit, others = home, [unit, *(one for one in others if one is not home)]
     declaration = parse_declaration(unit.source.text, kernel, toml)
+    declaration = evolve(declaration, problems=(*declaration.problems, *stray_declarations(unit, kernel)))
     body = unit.source.slice(kernel.body_range)
     elements = _elements_of_globals(unit)
     elements |= _elements_of_parameters(unit, kernel, others, kernel.instantiations[0] if kernel.instantiations else ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from optiml_core.workload.record import Workload
 # What one varied launch may cost, so that an emulator runs it in a fraction of a second.
 LARGEST_ELEMENTS = 1 << 19
 LARGEST_THREADS = 1 << 19
-MOST_VARIATIONS = 24
+MOST_VARIATIONS = 40
 
 # Where a `require` refuses a value, these multiples of it are tried next.
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 3, 5, 6, 12, 24, 48)
@@ -26,8 +27,8 @@ def size_variations(workload: Workload, seed: int) -> tuple[Mapping[str, Value],
     """Overrides for ``resolve_launch(workload, 0, ...)``, the most telling first.
 
     The declared sizes if they are small; odd sizes (primes, which no block divides); sizes that the block divides;
-    all 1; each size alone long (over several blocks) and alone 1; then each other scalar at 0, 1 and -1. ``require``
-    holds in all of them.
+    all 1; each size alone long (over several blocks) and alone 1; then each other scalar at 0, 1, -1, other small
+    values and a large one. ``require`` holds in all of them.
     At most ``LARGEST_ELEMENTS`` elements and ``LARGEST_THREADS`` threads each, as far as the workload lets sizes
     shrink: lengths or grids that are plain numbers do not, and are kept. Deterministic for a seed.
     """
@@ -56,6 +57,39 @@ def size_variations(workload: Workload, seed: int) -> tuple[Mapping[str, Value],
         if varied not in chosen and isinstance(resolve_launch(workload, 0, varied), Launch):
             chosen.append(varied)
     return tuple(chosen[:MOST_VARIATIONS])
+
+
+def larger_sizes(workload: Workload) -> tuple[Mapping[str, Value], ...]:
+    """Overrides with each size alone at several times what is declared, where that is small enough to be run: a
+    candidate may have made the declared value its limit. The original may not be meant for such sizes."""
+    sizes = _free_names(workload, workload.sizes)
+    found: list[Mapping[str, Value]] = []
+    for name, declared in _values_of(workload, sizes).items():
+        tried = (with_size(workload, name, _next_prime(factor * declared + 1)) for factor in (4, 2))
+        larger = next((one for one in tried if one is not None), None)
+        if larger is not None and larger not in found:
+            found.append(larger)
+    return tuple(found)
+
+
+def with_size(workload: Workload, name: str, value: int) -> Mapping[str, Value] | None:
+    """Overrides with a size at a value (or the next one that ``require`` allows) and the other sizes small; None where
+    no launch has it, or none that is small enough to be run."""
+    sizes = _free_names(workload, workload.sizes)
+    if name not in sizes or value < 1:
+        return None
+    values = _values_of(workload, sizes)
+    if _limit(workload, name, values[name], value) < value:
+        return None
+    small = {other: min(11 + 2 * (position % 2), values[other]) for position, other in enumerate(sizes)}
+    for of_others, multiple in itertools.product((1, *_MULTIPLES), (1, *_MULTIPLES)):
+        if multiple in (1, of_others) or of_others == 1:
+            others = {other: -(-number // of_others) * of_others for other, number in small.items()}
+            candidate = {**others, name: -(-value // multiple) * multiple}
+            launch = resolve_launch(workload, 0, candidate)
+            if isinstance(launch, Launch):
+                return candidate if _cost(launch) <= 1 else None
+    return None
 
 
 def _cost(launch: Launch | Failure) -> float:
@@ -151,6 +185,12 @@ def _primes_near(target: int, count: int, generator: random.Random) -> list[int]
     return generator.sample(primes, count) if count > 1 or target >= 64 else primes[:1]
 
 
+def _next_prime(number: int) -> int:
+    while not _is_prime(number):
+        number += 1
+    return number
+
+
 def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))
 
@@ -225,11 +265,35 @@ def size_names(kernel: Kernel, items: Sequence[Item], body: str, fixed: Iterable
     return tuple(item.name for item in items if isinstance(item, Scalar) and item.name in kept)
 
 
+_COMPARISON = re.compile(r"(?<![<>=!-])([<>])=?(?![<>=])")
+_END_OF_OPERAND = frozenset(";,&|?<>={}")
+
+
 def _is_bound(name: str, body: str) -> bool:
     """Whether the body has the name on the larger side of a comparison."""
-    word = re.escape(name)
-    pattern = rf"(?<!<)<=?(?![<=])[^;,&|?<>]*\b{word}\b|\b{word}\b[^;,&|?<>]*(?<![->])>=?(?!>)"
-    return re.search(pattern, body) is not None
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    for match in _COMPARISON.finditer(body):
+        side = _operand(body, match.end(), 1) if match.group(1) == "<" else _operand(body, match.start() - 1, -1)
+        if word.search(side):
+            return True
+    return False
+
+
+def _operand(body: str, start: int, step: int) -> str:
+    """The text from a place on, forwards or backwards, up to where the expression ends."""
+    opening, closing = ("([", ")]") if step > 0 else (")]", "([")
+    depth = 0
+    at = start
+    while 0 <= at < len(body):
+        letter = body[at]
+        if letter in opening:
+            depth += 1
+        elif letter in closing:
+            depth -= 1
+        if depth < 0 or (depth == 0 and letter in _END_OF_OPERAND):
+            break
+        at += step
+    return body[start:at] if step > 0 else body[at + 1 : start + 1]
 
 
 def _block_names(items: Sequence[Item]) -> frozenset[str]:
@@ -270,7 +334,9 @@ def _values_of(workload: Workload, names: Iterable[str]) -> dict[str, int]:
 
 
 def _scalar_values(workload: Workload) -> Iterator[tuple[str, Value]]:
-    """0, 1 and -1 for each scalar argument that is no size; resolving refuses what its type cannot hold."""
+    """Other values for each scalar argument that is no size, 0, 1 and -1 of all of them first; resolving refuses what
+    its type cannot hold."""
+    of_each: list[tuple[str, tuple[Value, ...]]] = []
     required = frozenset().union(*(names_of_item(item) for item in workload.items if isinstance(item, Requirement)))
     parameters = {one.name: one for one in workload.kernel.parameters if not one.is_pointer}
     left_alone = set(workload.sizes) | workload.fixed | _block_names(workload.items)
@@ -280,10 +346,13 @@ def _scalar_values(workload: Workload) -> Iterator[tuple[str, Value]]:
             continue
         element = parameter.element
         as_float = element is not None and is_float(element.dtype)
-        values: tuple[Value, ...] = (0.0, 1.0, -1.0) if as_float else (0, 1, -1)
+        values: tuple[Value, ...] = (0.0, 1.0, -1.0, 2.5, -40.0) if as_float else (0, 1, -1, 2, 7, 37, 1000003)
         if element is not None and element.dtype == "bool":
             values = (0, 1)
         if name in required and not as_float:
             values = (1,)
-        for value in values:
-            yield name, value
+        of_each.append((name, values))
+    for rank in range(max((len(values) for _, values in of_each), default=0)):
+        for name, values in of_each:
+            if rank < len(values):
+                yield name, values[rank]

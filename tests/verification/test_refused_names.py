@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from optiml_core.verification.checks.refused_names import problem
+from optiml_core.verification.checks.refused_names import narrower_indexes, problem
 from optiml_core.verification.tokens import tokenize
 
 ORIGINAL = "#include <cuda_fp16.h>\n#define N 4\n__global__ void f(float* x) { x[0] = expf(x[1]) + sinf(x[2]); }\n"
@@ -27,6 +27,15 @@ def after(line: str, directive: str = "") -> str:
         "x[0] = __fmul_rz(x[1], x[2]);",
         "x[0] = __int2float_rz(3);",
         "atomicAdd_block(x, 1.f);",
+        "cooperative_groups::this_grid().sync();",
+        "unsigned m = __activemask();",
+        "short i = threadIdx.x;",
+        "unsigned char count = 0;",
+        "x[(unsigned short)(threadIdx.x * 3)] = 0;",
+        "x[static_cast<short>(threadIdx.x)] = 0;",
+        "x[0] = ((size_t)x >> 12) % 257;",
+        "x[0] = (size_t)&x >> 44;",
+        "x[0] = __SSE2__;",
         'asm volatile("nop;");',
         'as\\\nm("nop;");',
         "cudaStreamCreate(0);",
@@ -91,6 +100,10 @@ def test_refused_directives(directive: str) -> None:
         ("#pragma unroll\n for (;;) {}", ""),
         ("", "#define TILE 32\n#if TILE > 16\n#endif"),
         ("x[0] = __ldg(x + 1);", ""),
+        ("if (((size_t)x & 15) == 0) x[0] = 1;", ""),
+        ("const char* bytes = (const char*)x; x[0] = bytes[0] * sizeof(short);", ""),
+        ("extern __shared__ char memory[]; x[0] = *reinterpret_cast<short*>(memory);", ""),
+        ("int short_side = 3; long shortest = 4; x[0] = short_side + shortest;", ""),
     ],
 )
 def test_allowed(line: str, directive: str) -> None:
@@ -111,6 +124,38 @@ def test_opt_ins(word: str, line: str) -> None:
     assert refusal is not None
     assert f"--allow {word}" in refusal
     assert problem(ORIGINAL, after(line), (), (), frozenset({word})) is None
+
+
+WIDE = "__global__ void f(float* x, int n) { size_t i = (size_t)blockIdx.x * n; x[i] = 0; }"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "refused"),
+    [
+        (WIDE, WIDE.replace("size_t", "int"), True),
+        (WIDE, WIDE.replace("size_t", "unsigned"), True),
+        (WIDE, WIDE.replace("size_t", "long long"), False),
+        (WIDE, WIDE.replace("(size_t)blockIdx.x * n", "n * (size_t)blockIdx.x"), False),
+        (WIDE.replace("size_t", "int"), WIDE.replace("size_t", "unsigned"), False),
+    ],
+)
+def test_indexes_of_64_bits_stay_so(before: str, now: str, refused: bool) -> None:
+    """What fails at 2^31 elements only is not run, so it is read."""
+    assert (narrower_indexes(before, now) is not None) == refused
+    assert narrower_indexes(before, now, frozenset({"narrower"})) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "changed", "refused"),
+    [
+        ("__threadfence();", "__threadfence_block();", True),
+        ("__threadfence_system();", "__threadfence(); __threadfence_block();", True),
+        ("__threadfence(); __threadfence_block();", "__threadfence_block(); __threadfence();", False),
+        ("x[0] = 1;", "__threadfence_block(); x[0] = 1;", False),
+    ],
+)
+def test_a_fence_for_all_blocks_stays_one(line: str, changed: str, refused: bool) -> None:
+    assert (problem(after(line), after(changed), (), ()) is not None) == refused
 
 
 def test_double_may_not_become_float() -> None:

@@ -233,6 +233,104 @@ def test_the_originals_own_race_is_the_baseline() -> None:
     assert judged(then(other_race), then(race)).equivalent is False
 
 
+def test_a_race_of_two_writes_is_not_covered_by_a_read_beside_an_update() -> None:
+    """The read ahead of an atomic exchange is a race in name; plain stores in its place lose updates."""
+
+    def stores(b, launch, options):
+        right(b, launch, options)
+        return [Fault("race", 3, "two threads write", buffer="y", both_write=True)]
+
+    assert judged(then(race), then(race)).equivalent is True
+    assert judged(stores, then(race)).equivalent is False
+    assert judged(stores, stores).equivalent is True
+
+
+def test_an_order_that_matters_to_the_original_among_nan_is_no_difference() -> None:
+    """A maximum by atomic exchange ends with what came last after a NaN, whoever computes it."""
+
+    def by_order(b, launch, options):
+        right(b, launch, options)
+        if np.isnan(b["x"]).any():
+            b["y"][...] = options.schedule
+
+    verdict = judged(by_order, by_order)
+    assert verdict.equivalent is True
+    assert any("depend on the schedule" in line for line in verdict.not_checked)
+    assert judged(by_order).equivalent is False
+
+
+@pytest.mark.parametrize(
+    ("refused", "passes"),
+    [
+        (lambda b, n: n > 4096, "the candidate's text mentions 4096"),
+        (lambda b, n: n == 150001, "and 150000"),
+        (lambda b, n: n > 3500, "several times the declared size"),
+    ],
+)
+def test_sizes_that_the_candidate_singles_out(refused, passes: str) -> None:
+    def special(b, launch, options):
+        right(b, launch, options)
+        if refused(b, int(scalar(launch, "n"))):
+            b["y"][...] = 0
+
+    device = ScriptedDevice({"original": right, "candidate": special})
+    text = TEXT.replace("WORD", "candidate").replace("y[0] =", "if (n > 4096 || n == 150000) y[0] =")
+    workload = workload_of(TEXT.replace("WORD", "original"), "f")
+    assert verify(variant("original"), Variant("f.cu", text.encode(), "f"), workload, device).equivalent is False
+
+
+def test_the_address_of_one_buffer_alone_is_moved() -> None:
+    """A guard that looks at one address only is passed where another one is not aligned."""
+    seen = set()
+
+    class Watching(ScriptedDevice):
+        def run(self, built, launch, contents, options=None):
+            seen.add((contents.offset_of("x"), contents.offset_of("y")))
+            return super().run(built, launch, contents, options)
+
+    workload = workload_of(TEXT.replace("WORD", "original"), "f")
+    device = Watching({"original": right, "candidate": right})
+    assert verify(variant("original"), variant("candidate"), workload, device).equivalent is True
+    assert seen == {(0, 0), (1, 1), (1, 0), (0, 1)}
+
+
+def test_a_dependence_on_the_launch_is_said() -> None:
+    def narrow(b, launch, options):
+        right(b, launch, options)
+        if launch.block[0] != 64:
+            b["y"][...] = 0
+
+    verdict = judged(narrow)
+    assert verdict.equivalent is True
+    assert any("narrower blocks than declared" in line for line in verdict.not_checked)
+    assert not any("narrower blocks" in line for line in judged(right).not_checked)
+
+
+OUT_OF_RANGE = TEXT.replace("x[n]: normal", "x[n]: uniform(0, 1)")
+
+
+def test_values_outside_of_the_declared_range_where_the_original_bears_them() -> None:
+    def positive_only(b, launch, options):
+        right(b, launch, options)
+        b["y"][...] = np.where(b["x"] < 0, -b["y"], b["y"])
+
+    def guarded(b, launch, options):
+        right(b, launch, options)
+        outside = (b["x"] < 0) | (b["x"] > 1)
+        return [Fault("out-of-bounds", 3, "reads outside", buffer="x")] if outside.any() else None
+
+    def run(original: Behaviour, candidate: Behaviour) -> bool | None:
+        device = ScriptedDevice({"original": original, "candidate": candidate})
+        workload = workload_of(OUT_OF_RANGE.replace("WORD", "original"), "f")
+        texts = [OUT_OF_RANGE.replace("WORD", word).encode() for word in ("original", "candidate")]
+        return verify(*(Variant("f.cu", text, "f") for text in texts), workload, device).equivalent
+
+    assert run(right, positive_only) is False
+    assert run(right, right) is True
+    # The original leaves its buffers there: the range is what it relies on, and so may the candidate.
+    assert run(guarded, positive_only) is True
+
+
 def test_a_workload_on_which_everything_passes_is_refused() -> None:
     """The original's outputs have no stable digits: a verdict would mean nothing."""
 

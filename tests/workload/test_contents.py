@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from optiml_core.records import BufferArgument, BufferContent, ElementType, Failure, Launch, StructField
 from optiml_core.source import element_type_of
-from optiml_core.workload import NAN_FAMILIES, VALUE_FAMILIES, make_contents, narrowed
+from optiml_core.workload import NAN_FAMILIES, OUTSIDE_FAMILIES, VALUE_FAMILIES, make_contents, narrowed
 from optiml_core.workload.contents import buffer_contents
 
+INSIDE_FAMILIES = [family for family in VALUE_FAMILIES if family not in OUTSIDE_FAMILIES]
 FLOATS = ["float", "double", "half", "__nv_bfloat16", "__nv_fp8_e4m3", "__nv_fp8_e5m2"]
 INTEGERS = ["int", "unsigned", "short", "unsigned char", "long long", "unsigned long long", "bool", "signed char"]
 
@@ -164,7 +165,7 @@ def test_globals_are_filled_too() -> None:
 # ----------------------------------------------------------------------------------- families
 
 
-@pytest.mark.parametrize("family", VALUE_FAMILIES)
+@pytest.mark.parametrize("family", INSIDE_FAMILIES)
 @settings(max_examples=25, deadline=None)
 @given(
     kind=st.sampled_from(["index", "permutation", "offsets"]),
@@ -188,7 +189,7 @@ def test_indexes_stay_valid(family: str, kind: str, n: int, length: int, spellin
             assert sorted(values[start : start + n]) == list(range(n))
 
 
-@pytest.mark.parametrize("family", VALUE_FAMILIES)
+@pytest.mark.parametrize("family", INSIDE_FAMILIES)
 @pytest.mark.parametrize("spelling", INTEGERS)
 @settings(max_examples=10, deadline=None)
 @given(low=st.integers(0, 50), span=st.integers(1, 77), length=st.integers(1, 200))
@@ -256,7 +257,7 @@ def test_duplicates_are_few_distinct_values() -> None:
         assert len(np.unique(filled(buffer(spelling, "uniform", 0, 100), "duplicates"))) <= 3
 
 
-@pytest.mark.parametrize("family", [family for family in VALUE_FAMILIES if family not in NAN_FAMILIES])
+@pytest.mark.parametrize("family", [family for family in INSIDE_FAMILIES if family not in NAN_FAMILIES])
 def test_a_declared_range_holds_in_every_family(family: str) -> None:
     """A kernel that takes probabilities, or bins by value, relies on it; infinities are the exception that is named."""
     values = filled(buffer("float", "uniform", 2, 3, length=5000), family)
@@ -271,10 +272,47 @@ def test_sorted_stays_sorted(family: str, spelling: str) -> None:
     assert (values[1:] >= values[:-1]).all()
 
 
-@pytest.mark.parametrize("family", VALUE_FAMILIES[1:])
+@pytest.mark.parametrize("family", [one for one in VALUE_FAMILIES[1:] if one not in OUTSIDE_FAMILIES])
 def test_a_family_differs_from_what_is_declared(family: str) -> None:
     declared = filled(buffer("float", "normal"))
     assert filled(buffer("float", "normal"), family).tobytes() != declared.tobytes()
+
+
+@pytest.mark.parametrize("spelling", [*INTEGERS, "float", "double", "half"])
+@pytest.mark.parametrize("kind", ["uniform", "index"])
+@pytest.mark.parametrize("family", OUTSIDE_FAMILIES)
+def test_half_of_the_values_leave_the_range(family: str, kind: str, spelling: str) -> None:
+    """What an original does there, if it does it without a fault, a candidate has to do too."""
+    if spelling == "bool" or (kind == "index" and spelling in ("float", "double", "half")):
+        return
+    low, high = (20, 90) if kind == "uniform" else (0, 90)
+    values = filled(buffer(spelling, kind, *((low, high) if kind == "uniform" else (high,)), length=400), family)
+    below, above = (values < low).mean(), (values > high - (kind == "index" or spelling in INTEGERS)).mean()
+    unsigned = spelling.startswith("unsigned")
+    if family == "below the range":
+        assert above == 0
+        assert below > 0.2 if not unsigned or low else below == 0
+    elif family == "above the range":
+        assert below == 0
+        assert above > 0.2
+    else:
+        assert above > 0.1
+
+
+@pytest.mark.parametrize(
+    ("spelling", "wanted"),
+    [
+        ("float", [0.5, 2.5, 0.7, 0.7 * 2.5, -0.7, 12.0, 6.0]),
+        ("int", [11, 12, 13, -12, 1 << 30, (1 << 30) - 1, 7]),
+        ("unsigned char", [11, 12, 13, 128, 127]),
+    ],
+)
+def test_thresholds_lie_at_the_numbers_of_the_code(spelling: str, wanted: list[float]) -> None:
+    content = ("normal",) if spelling == "float" else ("uniform", -(2**31), 2**31 - 1)
+    values = buffer_contents(buffer(spelling, *content, length=60000), 0, "thresholds", (12.0, 0.7, 7.0))
+    assert not isinstance(values, Failure)
+    known = set(values.tolist())
+    assert all(float(np.asarray(one, values.dtype)) in known for one in wanted)
 
 
 def test_an_unknown_family_is_a_failure() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optiml_core.records import Failure
-from optiml_core.workload import parse_declaration
+from optiml_core.workload import find_workload, parse_declaration
 from optiml_core.workload.expression import Binary, Call, Expression, Name, Number
 from optiml_core.workload.items import (
     CONTENTS,
@@ -170,6 +170,21 @@ cols = 100000
 [other]
 rows = 1
 """
+
+
+def test_a_declaration_above_something_else_is_a_problem() -> None:
+    text = (
+        "// optiml: n = 4\n"
+        "__device__ int twice(int v) { return 2 * v; }\n"
+        "__global__ void f(float* x, int n) { x[twice(n)] = 0; }\n"
+        "// optiml: n = 8\n"
+        "__global__ void g(float* x, int n) {}\n"
+    )
+    unit = unit_of(text)
+    problems = {kernel.name: find_workload(unit, kernel).problems for kernel in unit.kernels}
+    found = [one for one in problems["f"] if "above no kernel" in one.message]
+    assert [(one.line, one.cure) for one in found] == [(1, "move it directly above `f`")]
+    assert not any("above no kernel" in one.message for one in problems["g"])
 
 
 def test_toml_has_the_same_items() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optiml_core.records import BufferArgument, Launch
-from optiml_core.workload import Workload, resolve_launch, size_variations
+from optiml_core.workload import Workload, larger_sizes, resolve_launch, size_variations
 from optiml_core.workload.variation import LARGEST_ELEMENTS, LARGEST_THREADS
 from tests.workload.cases import workload_of
 
@@ -106,18 +106,18 @@ def test_requirements_hold(requirement: str) -> None:
     assert len(shapes) >= 4
 
 
-def test_other_scalars_take_zero_one_and_minus_one() -> None:
+def test_other_scalars_take_zero_one_minus_one_and_others() -> None:
     alphas = {launch.names["alpha"] for launch in launches(workload_of(THREE))}
-    assert alphas == {0.5, 0.0, 1.0, -1.0}
+    assert alphas == {0.5, 0.0, 1.0, -1.0, 2.5, -40.0}
 
 
 @pytest.mark.parametrize(
     ("parameter", "declared", "values"),
     [
-        ("int shift", 3, {3, 0, 1, -1}),
-        ("unsigned shift", 3, {3, 0, 1}),
+        ("int shift", 3, {3, 0, 1, -1, 2, 7, 37, 1000003}),
+        ("unsigned shift", 3, {3, 0, 1, 2, 7, 37, 1000003}),
         ("bool shift", 1, {1, 0}),
-        ("float shift", 0.1, {0.1, 0, 1, -1}),
+        ("float shift", 0.1, {0.1, 0, 1, -1, 2.5, -40}),
     ],
 )
 def test_scalars_vary_within_their_type(parameter: str, declared: float, values: set[float]) -> None:
@@ -153,6 +153,43 @@ def test_a_size_that_no_length_follows_does_not_grow() -> None:
     workload = workload_of(text)
     assert workload.sizes == ("n",)
     assert all(launch.names["n"] <= 100 for launch in launches(workload))
+
+
+SMALL = TWO.replace("8192", "90").replace("50257", "900")
+
+
+def test_larger_sizes_are_several_times_what_is_declared() -> None:
+    """A candidate that holds a row in four registers a thread is right for 900 columns and not for 1801."""
+    found = larger_sizes(workload_of(SMALL))
+    assert [one["rows"] > 4 * 90 for one in found] == [True, False]
+    assert [one["cols"] > 4 * 900 for one in found] == [False, True]
+
+
+def test_nothing_larger_is_run_than_can_be() -> None:
+    assert larger_sizes(workload_of(ONE)) == ()
+
+
+def test_a_larger_size_keeps_to_what_is_required() -> None:
+    text = SMALL.replace("block = 256", "require cols % 6 == 0, block = 256")
+    assert [one["cols"] % 6 for one in larger_sizes(workload_of(text))] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("body", "sizes"),
+    [
+        ("if (i < n) y[i] = x[i] * k;", ("n",)),
+        ("if (i < n) g(k);", ("n",)),
+        ("for (int j = 0; j < (k + 1) * 2; ++j) y[j] = n;", ("n", "k")),
+        ("for (int j = 0; n > j && k; ++j) y[j] = k >> 1;", ("n",)),
+        ("y[n << k] = i->k;", ("n",)),
+    ],
+)
+def test_a_size_is_what_something_is_compared_with(body: str, sizes: tuple[str, ...]) -> None:
+    text = (
+        "// optiml: n = 500, k = 3, x[n]: normal, y[n], block = 64, grid = ceil_div(n, 64)\n"
+        f"__global__ void f(const float* x, float* y, int n, int k) {{ {body} }}\n"
+    )
+    assert workload_of(text).sizes == sizes
 
 
 def test_without_sizes_there_is_the_declared_launch() -> None:

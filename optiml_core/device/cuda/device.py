@@ -47,13 +47,14 @@ TIMING_SECONDS = 60.0
 
 @frozen
 class CompiledForGpu:
-    """What the device needs of the compiler: the image, the mangled name, what ptxas said."""
+    """What the device needs of the compiler: the image, the mangled name, what ptxas said, PTX if it is known."""
 
     image: bytes
     symbol: str
     symbols: Mapping[str, str]
     resources: ResourceUsage | None
     log: str
+    ptx: str = ""
 
 
 # (variant, template arguments, "sm_90") -> compiled
@@ -304,7 +305,7 @@ def lay_out(launch: Launch, contents: Contents) -> LaidOut:
         assert isinstance(argument, BufferArgument)
         parameters.append(ParameterBytes(buffer=argument.name))
         data = np.ascontiguousarray(contents.buffers[argument.name]).reshape(-1).view(np.uint8)
-        shift = contents.offset_elements * argument.element.size
+        shift = contents.offset_of(argument.name) * argument.element.size
         buffers.append(BufferBytes(argument.name, data, shift, contents.aliases.get(argument.name, "")))
     # Aliases need the buffer they share to be there first.
     buffers.sort(key=lambda item: bool(item.alias_of))

@@ -33,6 +33,7 @@ _WHAT: dict[int, tuple[FaultKind, str]] = {
     17: ("out-of-bounds", "a read-only variable is written"),
     18: ("assertion", "__trap was called"),
     19: ("out-of-bounds", "a thread's stack overflowed"),
+    20: ("undefined-number", "a cast from floating point or a shift is out of range: a GPU's result may be another"),
 }
 _LIMITS = {
     1: "threads a block", 2: "threads along one axis of a block", 3: "blocks along one axis of the grid",
@@ -94,7 +95,7 @@ def faults_of(
         faults.append(
             Fault(
                 kind, line, _note(row, what, text, buffer), int(row["count"]), other, buffer,
-                _coordinates(int(row["block"]), grid), _coordinates(int(row["thread"]), block),
+                _coordinates(int(row["block"]), grid), _coordinates(int(row["thread"]), block), what == 2,
             )
         )  # fmt: skip
     return tuple(faults)

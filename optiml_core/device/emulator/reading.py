@@ -109,5 +109,6 @@ WHAT: tuple[str, ...] = (
     "read-only-write",
     "trap",
     "stack-overflow",
+    "undefined-number",
 )
 """Name of each ``OptimlWhat``."""

@@ -69,7 +69,7 @@ def place_buffers(
 ) -> tuple[Placed, ...] | Failure:
     """Where in the arena each buffer goes, in the order of the parameters.
 
-    Every buffer starts on 256 bytes, then ``contents.offset_elements`` further, with at least
+    Every buffer starts on 256 bytes, then as many elements further as ``contents`` says, with at least
     ``options.guard`` bytes of guard zone on both sides; ``run_number`` moves all of them.
     """
     position = wire.PAYLOAD + 4096 * (run_number % _SHIFTS) + _ALIGNMENT * (run_number * 7 % 16)
@@ -82,7 +82,7 @@ def place_buffers(
             return _bad(f"the contents of `{argument.name}` are missing")
         array = contents.buffers[argument.name]
         element = array.nbytes // max(1, len(array)) if array.ndim else array.itemsize
-        offset = up(position + guard, _ALIGNMENT) + contents.offset_elements * element
+        offset = up(position + guard, _ALIGNMENT) + contents.offset_of(argument.name) * element
         end = up(offset + array.nbytes + guard, _ALIGNMENT)
         placed.append(Placed(argument.name, offset, array.nbytes, position, end))
         position = end

@@ -16,6 +16,10 @@ TF32_ROUNDOFF = 2.0**-11
 NARROWER_ROUNDOFF = 2.0**-8
 
 
+# Equal values and values of few digits.
+_LUCKY_FAMILIES = frozenset({"duplicates", "thresholds"})
+
+
 @frozen
 class MemberErrors:
     """One output in one value family, pooled over sizes, seeds and schedules. ``stable`` False: the elements at which
@@ -101,12 +105,24 @@ def pooled_errors(observations: Iterable[Observation], allow: frozenset[str] = f
             stable=stable,
             candidate=total.candidate,
             original=total.original,
-            budget=budget_for(total.original, total.conditioning, total.roundoff),
+            budget=_at_least(
+                budget_for(total.original, total.conditioning, total.roundoff),
+                sums.get((name, "declared", stable)) if family in _LUCKY_FAMILIES else None,
+            ),
             worst=total.worst,
             worst_units=total.units,
         )
         for (name, family, stable), total in sums.items()
     )
+
+
+def _at_least(budget: Budget, declared: _Sum | None) -> Budget:
+    """The budget, or that of the declared family where it is larger: by luck, sums of equal or of short numbers may be
+    exact in the original's order, which says nothing of another order."""
+    if declared is None:
+        return budget
+    other = budget_for(declared.original, declared.conditioning, declared.roundoff)
+    return Budget(max(budget.maximum, other.maximum), max(budget.rms, other.rms))
 
 
 def problem(errors: Iterable[MemberErrors]) -> str | None:

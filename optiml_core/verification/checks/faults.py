@@ -14,12 +14,17 @@ _LEFT_TO_DETERMINISM = frozenset({"same-place-store"})
 
 def baseline(faults: Iterable[Fault]) -> frozenset[tuple[str, str]]:
     """What of the original's faults a candidate may repeat: the kind and the buffer, since lines move with edits."""
-    return frozenset((fault.kind, fault.buffer) for fault in faults)
+    return frozenset(_key(fault) for fault in faults)
+
+
+def _key(fault: Fault) -> tuple[str, str]:
+    """A race of two writes is another fault than a read of what somebody updates, as before an atomic exchange."""
+    return (f"{fault.kind} of writes" if fault.both_write else fault.kind, fault.buffer)
 
 
 def problem(faults: Iterable[Fault], allowed: frozenset[tuple[str, str]]) -> str | None:
     """The first fault of a candidate's run that is not of the original's kinds at the same buffer, or None."""
     for fault in faults:
-        if fault.kind not in _LEFT_TO_DETERMINISM and (fault.kind, fault.buffer) not in allowed:
+        if fault.kind not in _LEFT_TO_DETERMINISM and _key(fault) not in allowed:
             return f"{fault.kind} at line {fault.line}: {fault.note}" if fault.line else f"{fault.kind}: {fault.note}"
     return None

@@ -91,6 +91,14 @@ _FAMILIES: tuple[RefusedNames, ...] = (
         "an atomic that other blocks may not see: one order of blocks at a time cannot show it",
         re.compile(r"atomic[A-Z]\w*_block|thread_scope_(?:block|thread)"),
     ),
+    RefusedNames(
+        "a barrier over the whole grid, which only a cooperative launch has",
+        re.compile(r"this_(?:multi_)?grid|(?:multi_)?grid_group|__grid_sync"),
+    ),
+    RefusedNames(
+        "the lanes that happen to run together, which differ from run to run on a GPU",
+        re.compile(r"__activemask|coalesced_threads|coalesced_group"),
+    ),
     RefusedNames("inline assembly", re.compile(r"asm|__asm|__asm__")),
     RefusedNames("a stream, event or graph", re.compile(r"cuda(?:Stream|Event|Graph)\w*|cu(?:Stream|Event|Graph)\w*")),
     RefusedNames(
@@ -106,6 +114,7 @@ _FAMILIES: tuple[RefusedNames, ...] = (
         re.compile(
             r"__(?:CUDA|NV|NVCC|GNUC|clang|SANITIZE|OPTIML|cuemu|optiml|x86|amd64|LP64|TIME|DATE|TIMESTAMP|FILE|LINE"
             r"|COUNTER|FUNCTION|PRETTY|has|is_identifier|VA_OPT|INCLUDE|BASE_FILE)\w*|__builtin_\w+|__func__|NDEBUG"
+            r"|__[A-Z][A-Z0-9_]*__|__cplusplus|_WIN32|_WIN64|_MSC_VER|__APPLE\w*"
             r"|OPTIML\w*|CUEMU\w*|cuemu\w*|optiml_\w*|linux|unix|__linux\w*|__unix\w*"
         ),
     ),
@@ -139,6 +148,9 @@ def problem(
         or _refused_directive(before, after)
         or _dropped_width(before, after, allow)
         or _half_arithmetic(before, after, allow)
+        or _narrow_integer(before, after, allow)
+        or _weaker_fence(before, after)
+        or _address_as_number(before, after)
         or _refused_flag(original_flags, candidate_flags, allow)
     )
 
@@ -233,6 +245,73 @@ def _half_arithmetic(before: Tokens, after: Tokens, allow: frozenset[str]) -> st
     found = next((word for word in _words(after) if _HALF_ARITHMETIC.fullmatch(word)), None)
     cure = "(opt in with --allow narrower)"
     return None if found is None else f"`{found}`: the original converts to float before it computes {cure}"
+
+
+_NARROW_INTEGERS = frozenset({"char", "short", "int8_t", "uint8_t", "int16_t", "uint16_t"})
+_WIDE_INTEGERS = frozenset(
+    {"long", "size_t", "ssize_t", "ptrdiff_t", "int64_t", "uint64_t", "intptr_t", "uintptr_t", "longlong", "ulonglong"}
+)
+
+
+def _narrow_integer(before: Tokens, after: Tokens, allow: frozenset[str]) -> str | None:
+    """A value of a narrower integer type than any of the original's: an index or a count that is right only as long
+    as it is small, and sizes that would show it may be too large to be run."""
+    if "narrower" in allow:
+        return None
+    code = after.code
+    for at, word in enumerate(code):
+        if word not in _NARROW_INTEGERS or word in before.names:
+            continue
+        one, two = (*[one for one in code[at + 1 : at + 4] if one != "int"], "", "")[:2]
+        is_cast = one == ")" and "sizeof" not in code[max(0, at - 3) : at]
+        is_cast |= one == ">" and "static_cast" in code[max(0, at - 3) : at]
+        is_value = (one[:1].isalpha() or one[:1] == "_") and two in ("=", ";", ",", ")", "{", ":", "(")
+        if is_cast or is_value:
+            return f"`{word}`: an integer type narrower than the original's (opt in with --allow narrower)"
+    return None
+
+
+def narrower_indexes(before: str, after: str, allow: frozenset[str] = frozenset()) -> str | None:
+    """Device code that computed in 64-bit integers and no longer names any: it fails at sizes that are not run."""
+    if "narrower" in allow:
+        return None
+    if _mentions(tokenize(before), _WIDE_INTEGERS) and not _mentions(tokenize(after), _WIDE_INTEGERS):
+        return "the original computes in 64-bit integers, the candidate no longer does (opt in with --allow narrower)"
+    return None
+
+
+def _weaker_fence(before: Tokens, after: Tokens) -> str | None:
+    """A fence for the block alone, in code that has one for the device: no run shows what other blocks see."""
+    if "__threadfence_block" in before.names or not {"__threadfence", "__threadfence_system"} & before.names:
+        return None
+    if "__threadfence_block" in after.names:
+        return "`__threadfence_block`: the original's fence is for all blocks"
+    return None
+
+
+_ADDRESS_ARITHMETIC = frozenset({">>", "<<", "*", "/", "^"})
+
+
+def _address_as_number(before: Tokens, after: Tokens) -> str | None:
+    """An address of which more than the alignment is looked at: it differs from run to run and from machine to
+    machine."""
+    if _addresses(before.code):
+        return None
+    found = _addresses(after.code)
+    return f"`{found}`: a result that depends on where something lies" if found else None
+
+
+def _addresses(code: tuple[str, ...]) -> str:
+    pointers = {two for one, two in itertools.pairwise(code) if one == "*" or (one == "&" and two[:1].isalpha())}
+    for at in range(len(code) - 3):
+        if code[at] not in _WIDE_INTEGERS or code[at + 1] != ")":
+            continue
+        name, following = code[at + 2], code[at + 3]
+        if name == "&":
+            return f"({code[at]})&{following}"
+        if name in pointers and following in _ADDRESS_ARITHMETIC:
+            return f"({code[at]}){name} {following}"
+    return ""
 
 
 def _mentions(tokens: Tokens, words: frozenset[str]) -> bool:

@@ -10,6 +10,7 @@ import re
 
 from optiml_core.records import Kernel, Parameter
 from optiml_core.source import TranslationUnit
+from optiml_core.verification.tokens import tokenize
 
 
 def problem(original: Kernel, candidate: Kernel | None) -> str | None:
@@ -53,6 +54,29 @@ def added_const(original: Kernel, candidate: Kernel) -> tuple[str, ...]:
         for before, after in zip(original.parameters, candidate.parameters, strict=True)
         if after.is_pointer and after.is_const and not before.is_const
     )
+
+
+def changed_linkage(
+    original: TranslationUnit, kernel: Kernel, candidate: TranslationUnit, other: Kernel | None
+) -> str | None:
+    """``static`` or ``extern "C"`` that came or went: callers in other files would not find the kernel any more."""
+    if other is None:
+        return None
+    before, after = _linkage(original, kernel), _linkage(candidate, other)
+    if before == after:
+        return None
+    changed = " and ".join(f"`{word}`" for word in sorted(before ^ after))
+    return f"{changed} came or went: callers in other files would no longer find the kernel"
+
+
+def _linkage(unit: TranslationUnit, kernel: Kernel) -> frozenset[str]:
+    head = unit.source.data[kernel.range.start_byte : kernel.range.end_byte].decode("utf-8", "replace")
+    words = tokenize(head.partition("(")[0]).code
+    found = {word for word in ("static",) if word in words}
+    # A block of them may stand far above: its spelling is counted in the whole file.
+    if '"C"' in tokenize(unit.source.text).code:
+        found.add('extern "C"')
+    return frozenset(found)
 
 
 def extra_kernels(original: TranslationUnit, candidate: TranslationUnit) -> str | None:

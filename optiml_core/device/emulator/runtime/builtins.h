@@ -61,6 +61,15 @@ extern "C" void __ubsan_handle_out_of_bounds(OutOfBoundsData* data, uintptr_t in
   end_lane(E.current);
 }
 
+// -fsanitize=float-cast-overflow, shift-exponent: this machine's result is not a GPU's, which saturates casts and
+// shifts everything out. The lane goes on: originals may rely on what a GPU does.
+extern "C" void __ubsan_handle_float_cast_overflow(void*, uintptr_t) {
+  if (auto* r = report_here(OPTIML_UNDEFINED_NUMBER, CALLER)) r->detail = 1;
+}
+extern "C" void __ubsan_handle_shift_out_of_bounds(void*, uintptr_t, uintptr_t) {
+  if (auto* r = report_here(OPTIML_UNDEFINED_NUMBER, CALLER)) r->detail = 2;
+}
+
 // ---- printf: the format is walked here; a candidate's text never reaches the C library as a format ----
 struct PrintArgument { uint64_t bits; double number; uint32_t kind; };  // kind: 0 integer, 1 floating, 2 pointer or string
 

@@ -128,6 +128,7 @@ enum OptimlWhat : uint32_t {
   OPTIML_READ_ONLY_WRITE = 17,
   OPTIML_TRAP = 18,
   OPTIML_STACK_OVERFLOW = 19,
+  OPTIML_UNDEFINED_NUMBER = 20,   // a cast or a shift whose result the language leaves open; detail: 1 cast, 2 shift
 };
 
 enum OptimlLimit : uint32_t { OPTIML_LIMIT_THREADS = 1, OPTIML_LIMIT_BLOCK_AXIS = 2, OPTIML_LIMIT_GRID_AXIS = 3,
