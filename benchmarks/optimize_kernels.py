@@ -11,36 +11,26 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
-import tempfile
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from optiml_core.bench.searches import SearchRequest, searched
+
 
 def run_one(entry: dict[str, Any], root: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """One search in a process of its own; its JSON with the wall time added."""
-    command = [sys.executable, "-m", "optiml_core", "optimize", str(root / entry["file"])]
-    command += ["--kernel", entry["kernel"], "--device", arguments.device, "--seconds", str(arguments.seconds)]
-    command += ["--fresh", "--json", "--progress", "none"]
-    if arguments.gpu:
-        command += ["--gpu", arguments.gpu]
-    with tempfile.NamedTemporaryFile("w", suffix=".toml") as workload:
-        if entry.get("workload"):
-            workload.write(entry["workload"])
-            workload.flush()
-            command += ["--workload", workload.name]
-        began = time.monotonic()
-        try:
-            limit = arguments.seconds * 3 + 120
-            done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
-            value = json.loads(done.stdout)
-        except (subprocess.TimeoutExpired, ValueError) as error:
-            value = {"error": {"message": f"{type(error).__name__}"}}
-    value["wall"] = time.monotonic() - began
-    return value
+    return searched(
+        SearchRequest(
+            root / entry["file"],
+            entry["kernel"],
+            arguments.device,
+            arguments.seconds,
+            arguments.gpu,
+            entry.get("workload", ""),
+        )
+    )
 
 
 def row(entry: dict[str, Any], value: dict[str, Any]) -> tuple[str, float]:

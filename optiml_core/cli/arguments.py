@@ -104,8 +104,11 @@ def make_parser() -> Parser:
     _training_pairs(commands.add_parser("training-pairs", help="verified training pairs from our rewrites and recipes"))
 
     bench = commands.add_parser("bench", help="measure what is claimed")
-    bench.add_argument("suite", choices=["synthesis"])
-    bench.add_argument("--output", metavar="F.md", help="write the results here")
+    bench.add_argument("suite", choices=["kernels", "synthesis"])
+    bench.add_argument("--output", metavar="F", help="write the results here (kernels: JSON; synthesis: Markdown)")
+    bench.add_argument("--only", default="", metavar="NAMES", help="kernels: a comma-separated choice")
+    bench.add_argument("--seconds", type=float, default=20.0, help="kernels: search budget for each (default: 20)")
+    bench.add_argument("--gpu", metavar="NAME|sm_XX", help="kernels: the GPU that predictions are for")
     bench.add_argument("--device", default="auto", help=DEVICE_HELP)
     bench.add_argument("--json", action="store_true", help="print one JSON object on stdout")
 

@@ -1,4 +1,4 @@
-"""``optiml bench synthesis``: measures what is claimed."""
+"""``optiml bench``: measures what is claimed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from optiml_core.bench.synthesis import report, run_prompts
+from optiml_core.cli import bench_kernels
 from optiml_core.cli.failure import DONE, CommandFailure
 from optiml_core.cli.output import print_json, results
 from optiml_core.cli.target_device import choose_device
@@ -15,7 +16,12 @@ from optiml_core.toolchain import discover
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints build@1 and pass@1 with one line a prompt; writes the same to ``--output``."""
+    """``kernels``: see ``bench_kernels``.
+
+    ``synthesis``: prints build@1 and pass@1 with one line a prompt; writes the same to ``--output``.
+    """
+    if arguments.suite == "kernels":
+        return bench_kernels.run(arguments)
     device = open_device(choose_device(arguments.device), discover())
     if isinstance(device, Failure):
         raise CommandFailure(device)

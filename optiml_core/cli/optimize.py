@@ -14,6 +14,7 @@ from optiml_core.cli.compile_flags import choose_flags
 from optiml_core.cli.failure import BAD_INPUT, DONE, NEGATIVE, CommandFailure, bad_input
 from optiml_core.cli.optimize_text import print_result
 from optiml_core.cli.output import messages, print_json
+from optiml_core.cli.output_file import check_writable
 from optiml_core.cli.progress import ProgressLine
 from optiml_core.cli.target import Target, open_target
 from optiml_core.cli.target_device import choose_device, choose_gpu
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     problem = make_problem(arguments, target)
     budget = make_budget(arguments, problem.device)
     for output in (arguments.patch, arguments.report):
-        _check_writable(output)
+        check_writable(output)
     # Loading a local model takes long and cannot be told to stop: an interrupt ends it, as nothing is under way yet.
     models = [] if arguments.rewrites_only else open_models()
     stop = _StopOnSignal()
@@ -153,17 +154,6 @@ class _StopOnSignal:
         if self._requested:
             raise KeyboardInterrupt
         self._requested = True
-
-
-def _check_writable(output: str | None) -> None:
-    """Finds a bad output path before the search rather than after it."""
-    if output is None:
-        return
-    folder = Path(output).resolve().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise bad_input(f"cannot write into {folder}", file=output)
-    if Path(output).is_dir():
-        raise bad_input("is a folder", file=output)
 
 
 def _write_outputs(
