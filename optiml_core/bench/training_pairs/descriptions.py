@@ -47,7 +47,7 @@ class Namer:
         return self._draw(("K", "k", "depth", "inner"))
 
     def scalar(self) -> str:
-        return self._draw(("alpha", "beta", "scale", "tau"))
+        return self._draw(("alpha", "beta", "gamma", "tau"))
 
 
 @frozen
@@ -89,7 +89,7 @@ def formula(rng: random.Random) -> Description:
     value = rng.choice(two if both else one)
     arrays = f"{x} and {y} hold {n} {plural} each" if both else f"{x} holds {n} {plural}"
     start = rng.choice(["Compute", "Apply", "Calculate"])
-    ending = rng.choice(["", " for every element", " for each i"])
+    ending = rng.choice(["", " for each i"])
     return Description("formula", f"{arrays}. {start} {out}[i] = {value}{ending}.")
 
 
@@ -215,7 +215,7 @@ def stencil(rng: random.Random) -> Description:
     a, b, c = (rng.choice(["0.25", "0.5", "0.1", "0.3", "1", "2"]) for _ in range(3))
     sign = rng.choice(["+", "-"])
     edge = rng.choice([
-        "elements outside count as zero", "boundary elements are copied", "elements outside are clamped to the nearest",
+        "elements outside count as zero", "boundary elements are copied", "clamp at the edges",
     ])  # fmt: skip
     return Description("stencil", f"Smooth the {n} {plural} in {u}: "
                        f"{v}[i] = {a}*{u}[i-1] {sign} {b}*{u}[i] + {c}*{u}[i+1]; {edge}.")  # fmt: skip
@@ -243,8 +243,7 @@ def convolution(rng: random.Random) -> Description:
     ctype, _ = rng.choice(_TYPES)
     out, side = draw.array(), rng.choice(["3x3", "5x5", "7x7", "3x5", "1x7"])
     rows, cols = rng.choice([("height", "width"), ("rows", "cols"), ("m", "n"), ("ny", "nx")])
-    verb = rng.choice(["Convolve", "Correlate"])
-    text = f"{verb} a {ctype} image of {rows} x {cols} pixels with the {side} {ctype} filter"
+    text = f"Convolve a {ctype} image of {rows} x {cols} pixels with the {side} {ctype} filter"
     return Description(f"convolution {side}", f"{text} (no flip, zero padding) into {out}.")
 
 
