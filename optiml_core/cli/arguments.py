@@ -96,6 +96,8 @@ def make_parser() -> Parser:
     synthesize = commands.add_parser("synthesize", help="a checked kernel from a description or a comment")
     synthesize.add_argument("description", metavar='"TEXT" | FILE:LINE')
     synthesize.add_argument("--output", metavar="F.cu", help="write the kernel here")
+    synthesize.add_argument("--recipes-only", action="store_true", help="ask no language model")
+    synthesize.add_argument("--samples", type=int, default=2, metavar="N", help="kernels asked of each model (2)")
     _device(synthesize)
     _common(synthesize)
 

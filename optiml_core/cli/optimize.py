@@ -11,17 +11,16 @@ from types import FrameType
 from typing import Any
 
 from optiml_core.cli.compile_flags import choose_flags
+from optiml_core.cli.configured import open_models
 from optiml_core.cli.failure import BAD_INPUT, DONE, NEGATIVE, CommandFailure, bad_input
 from optiml_core.cli.optimize_text import print_result
-from optiml_core.cli.output import messages, print_json
+from optiml_core.cli.output import print_json
 from optiml_core.cli.output_file import check_writable
 from optiml_core.cli.progress import ProgressLine
 from optiml_core.cli.target import Target, open_target
 from optiml_core.cli.target_device import choose_device, choose_gpu
 from optiml_core.cli.verdict_text import verdict_json
 from optiml_core.cli.workload_file import read_workload_file
-from optiml_core.language_models.configuration import configured_models
-from optiml_core.mixture_of_thoughts.model import open_configured
 from optiml_core.records import Failure, Measurement, Variant
 from optiml_core.report.patch import apply_to_file, write_whole
 from optiml_core.rewrites import CATALOGUE
@@ -30,7 +29,7 @@ from optiml_core.search.callers import files_that_launch, workspace_root
 from optiml_core.search.freedoms import UnknownFreedom, parse_allow
 from optiml_core.search.problem import SearchProblem
 from optiml_core.search.records import SearchResult
-from optiml_core.search.run import OpenModel, optimize
+from optiml_core.search.run import optimize
 from optiml_core.store import Store
 
 DEFAULT_SECONDS = {"emulator": 60.0, "cuda": 120.0}
@@ -66,21 +65,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_result(result, written)
     return DONE if result.best is not None else NEGATIVE
-
-
-def open_models() -> list[OpenModel]:
-    """The models that the user configured. One that cannot be opened is said, and the search goes on without it."""
-    configured = configured_models()
-    if isinstance(configured, Failure):
-        raise CommandFailure(configured, BAD_INPUT)
-    opened: list[OpenModel] = []
-    for entry in configured:
-        model = open_configured(entry)
-        if isinstance(model, Failure):
-            messages().print(f"not used: {entry.name}: {model.message}. {model.cure}", markup=False)
-            continue
-        opened.append((model, entry.limit))
-    return opened
 
 
 def make_problem(arguments: argparse.Namespace, target: Target) -> SearchProblem:

@@ -6,15 +6,21 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from optiml_core.cli.configured import open_models
 from optiml_core.cli.failure import BAD_INPUT, DONE, NEGATIVE, CommandFailure, bad_input
 from optiml_core.cli.output import messages, print_json, results
 from optiml_core.cli.target import split_target
-from optiml_core.cli.target_device import choose_device
+from optiml_core.cli.target_device import choose_device, choose_gpu
+from optiml_core.device.cuda import CudaDevice
+from optiml_core.device.protocol import Device
+from optiml_core.language_models import SamplingSettings
 from optiml_core.records import Failure
 from optiml_core.search.devices import open_device
 from optiml_core.source import SourceFile
 from optiml_core.synthesis import Synthesized, synthesize
 from optiml_core.synthesis.checking import INCLUDES
+from optiml_core.synthesis.draft_time import measured_seconds, predicted_seconds
+from optiml_core.synthesis.synthesize import TimeOf
 from optiml_core.toolchain import discover
 
 
@@ -24,8 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
     device = open_device(choose_device(arguments.device), discover())
     if isinstance(device, Failure):
         raise CommandFailure(device)
+    models = [] if arguments.recipes_only else open_models()
     try:
-        answer = synthesize(text, device)
+        settings = SamplingSettings(samples=max(arguments.samples, 1))
+        answer = synthesize(text, device, models, time_on(device), settings)
     finally:
         device.close()
     file = None
@@ -40,6 +48,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(answer, file)
     return DONE if answer.passed else NEGATIVE
+
+
+def time_on(device: Device) -> TimeOf:
+    """How candidates are ordered: measured on a GPU, else predicted for the GPU that was chosen."""
+    if isinstance(device, CudaDevice):
+        return lambda draft: measured_seconds(draft, device)
+    gpu, toolchain = choose_gpu(None, (), "emulator"), discover()
+    return lambda draft: predicted_seconds(draft, device, gpu, toolchain)
 
 
 def description(argument: str) -> str:
@@ -103,6 +119,9 @@ def answer_json(answer: Synthesized, file: str | None) -> dict[str, Any]:
         },
         "question": answer.question or None,
         "not_understood": list(answer.not_understood),
+        "origin": answer.origin,
+        "reader": answer.reader,
+        "notes": list(answer.notes),
         "kernel": answer.source or None,
         "file": file,
         "workload": answer.workload or None,
@@ -115,6 +134,8 @@ def answer_json(answer: Synthesized, file: str | None) -> dict[str, Any]:
 
 def _print(answer: Synthesized, file: str | None) -> None:
     console = results()
+    for note in answer.notes:
+        messages().print(f"not used: {note}", markup=False)
     if answer.question:
         console.print(answer.question, markup=False)
         return
@@ -122,6 +143,10 @@ def _print(answer: Synthesized, file: str | None) -> None:
     assert specification is not None
     said = messages()
     said.print(f"{specification.pattern}: {specification.reference}", markup=False)
+    if answer.origin != "recipe":
+        said.print(f"  written by the model {answer.origin}", markup=False)
+    if answer.not_understood:
+        said.print(f"  our grammar did not understand: {', '.join(answer.not_understood)}", markup=False)
     for one in specification.parameters:
         shape = " x ".join(one.shape)
         said.print(f"  {one.type} {one.name}{f' ({shape})' if shape else ''}: {one.role}", markup=False)

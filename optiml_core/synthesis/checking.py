@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from attrs import evolve
 
 from optiml_core.device.protocol import Built, Contents, Device, RunOptions
-from optiml_core.records import BufferArgument, Check, Failure, Launch, Variant
+from optiml_core.records import BufferArgument, Check, Failure, Launch, Step, Variant
 from optiml_core.source import SourceFile, parse
 from optiml_core.synthesis.assembling import source_text
 from optiml_core.synthesis.records import Array, Draft
@@ -22,17 +22,35 @@ EXTENTS: dict[int, tuple[tuple[int, ...], ...]] = {
     3: ((1, 1, 1), (37, 31, 17), (5, 67, 33), (70, 45, 40)),
     4: ((1, 1, 1, 1), (3, 33, 17, 9), (5, 7, 35, 18), (2, 40, 21, 33)),
 }
+RECIPE_SECONDS, MODEL_SECONDS = 20.0, 3.0  # of CPU time for one run
 FAMILIES = ("declared", "duplicates", "special values")
+
+
+class BuildingDevice(Protocol):
+    """What building a draft needs of a device."""
+
+    def build(
+        self, variant: Variant, template_arguments: Sequence[str] = (), widened: bool = False
+    ) -> Built | Failure: ...
+
+
 INCLUDES = "#include <cuda_runtime.h>\n#include <math.h>\n\n"
 # Relative to the larger of the value and the array's typical size: room for another order of a sum, not for
 # another term.
 TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
 
 
-def build(draft: Draft, device: Device) -> tuple[Built, Workload] | Failure:
-    """The drafted kernel compiled for the device, with its workload as its own declaration reads."""
+def variant_of(draft: Draft) -> Variant:
+    """The drafted file. A model's kernel is marked as one, so that no device runs it without its sandbox."""
     data = (INCLUDES + source_text(draft)).encode()
-    unit = parse(SourceFile("synthesized.cu", data))
+    steps = () if draft.author == "rewrites" else (Step("synthesis", {}, "written by a model", draft.author),)
+    return Variant("synthesized.cu", data, draft.specification.name, steps=steps)
+
+
+def build(draft: Draft, device: BuildingDevice) -> tuple[Built, Workload] | Failure:
+    """The drafted kernel compiled for the device, with its workload as its own declaration reads."""
+    variant = variant_of(draft)
+    unit = parse(SourceFile(variant.file, variant.data))
     kernel = unit.kernel(draft.specification.name)
     if kernel is None or kernel.has_syntax_error:
         return Failure("compile-error", "the drafted kernel does not parse")
@@ -41,7 +59,7 @@ def build(draft: Draft, device: Device) -> tuple[Built, Workload] | Failure:
     told += [one.message for one in workload.failures]
     if workload.problems or workload.failures:
         return Failure("bad-input", f"the declaration is not complete: {'; '.join(told)}")
-    built = device.build(Variant("synthesized.cu", data, kernel.qualified))
+    built = device.build(evolve(variant, kernel=kernel.qualified))
     return built if isinstance(built, Failure) else (built, workload)
 
 
@@ -75,6 +93,8 @@ def check(
         label = ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "fixed sizes"
         detail = problem or f"equal to the reference for {', '.join(families)}"
         checks.append(Check(f"reference at {label}", "failed" if problem else "passed", detail))
+        if problem:
+            break
     return tuple(checks)
 
 
@@ -100,7 +120,8 @@ def run_and_compare(
     draft: Draft, device: Device, built: Built, launch: Launch, contents: Mapping[str, npt.NDArray[Any]]
 ) -> str:
     """What differs from the draft's reference, or what went wrong in the run; "" if nothing."""
-    after = run(device, built, launch, contents)
+    seconds = RECIPE_SECONDS if draft.author == "rewrites" else MODEL_SECONDS
+    after = run(device, built, launch, contents, seconds)
     if isinstance(after, str):
         return after
     names = dict(launch.names)
@@ -113,14 +134,18 @@ def run_and_compare(
 
 
 def run(
-    device: Device, built: Built, launch: Launch, contents: Mapping[str, npt.NDArray[Any]]
+    device: Device,
+    built: Built,
+    launch: Launch,
+    contents: Mapping[str, npt.NDArray[Any]],
+    seconds: float = RECIPE_SECONDS,
 ) -> dict[str, npt.NDArray[Any]] | str:
     """The buffers after one run that broke no rule; else what it did wrong."""
     lengths = tuple(
         evolve(one, length=len(contents[one.name])) if isinstance(one, BufferArgument) else one
         for one in launch.arguments
     )
-    result = device.run(built, evolve(launch, arguments=lengths), Contents(dict(contents)), RunOptions(seconds=20.0))
+    result = device.run(built, evolve(launch, arguments=lengths), Contents(dict(contents)), RunOptions(seconds=seconds))
     if isinstance(result, Failure):
         return result.message
     if result.faults:

@@ -89,7 +89,7 @@ def draft_of(reading: Reading, given: Formula, pattern: str = "map") -> Draft:
         raise Missing(f"The result would be {ctype}, but `{target}` is said to be {reading.declared[target].type}?")
     taken = {one.name for one in parameters}
     sizes = sizes_of([plan.extents, *(one.shape for one in parameters), [f.extent for f in folds_in(plan.value)]])
-    for name in sorted(names_in(plan.value) - taken - loops - {one.name for one in sizes}, key=reading.place):
+    for name in sorted(names_in(plan.value) - taken - loops - {one.name for one in sizes}):
         if name not in reading.scalars and name not in reading.declared and name not in SCALARS:
             raise Missing(f"What is `{name}`: an array (how long?) or a number?")
         kind = reading.scalars.get(name) or reading.type_of(name) or ctype
@@ -180,7 +180,7 @@ def _inputs(
 ) -> list[SpecificationParameter]:
     made = []
     extents = dict(zip(plan.indices, plan.extents, strict=True)) | {f.index: f.extent for f in folds_in(plan.value)}
-    for name in sorted(names, key=reading.place):
+    for name in sorted(names, key=lambda one: (reading.place(one), one)):
         uses = [load for load in loads if load.array == name]
         uses += [inner for index in plan.place for inner in loads_in(index) if inner.array == name]
         if len({len(use.indices) for use in uses}) > 1:

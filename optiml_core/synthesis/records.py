@@ -58,6 +58,7 @@ class Draft:
 
     ``body`` is the kernel's body; ``grid`` and ``block`` are expressions of the workload language, which the
     launcher uses too. ``helpers``: further sizes of the declaration that are no parameters (``nnz = 4096``).
+    ``author``: the model that wrote the body, "rewrites" for a recipe.
     """
 
     specification: Specification
@@ -66,19 +67,26 @@ class Draft:
     block: tuple[int, ...]
     compute: Reference
     helpers: tuple[tuple[str, int], ...] = ()
+    author: str = "rewrites"
 
 
 @frozen
 class Question:
-    """What is missing, asked instead of guessed."""
+    """What is missing, asked instead of guessed. ``is_foreign``: the text is outside the grammar, not merely open;
+    then a model may read it."""
 
     text: str
     not_understood: tuple[str, ...] = ()
+    is_foreign: bool = False
 
 
 @frozen
 class Synthesized:
-    """The answer to a description. ``source`` is empty unless every check passed."""
+    """The answer to a description. ``source`` is empty unless every check passed.
+
+    ``origin``: "recipe", or the model that wrote the kernel. ``reader``: whose reading the specification is, "grammar"
+    or a model. ``notes``: what became of the models' candidates, one line each.
+    """
 
     specification: Specification | None
     question: str
@@ -86,6 +94,9 @@ class Synthesized:
     workload: str = ""
     checks: tuple[Check, ...] = ()
     not_understood: tuple[str, ...] = ()
+    origin: str = "recipe"
+    reader: str = "grammar"
+    notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -126,9 +126,9 @@ def _specify(text: str) -> Draft | Question:
             recipes.add(matrix_recipes.formula)
         unread = reading.cover.unread
         if unread:
-            return Question(_unread_text(unread, bool(recipes)), unread)
+            return Question(_unread_text(unread, bool(recipes)), unread, is_foreign=True)
         if not recipes:
-            return Question(f"I know no recipe for this. Which of these is it: {KNOWN}?")
+            return Question(f"I know no recipe for this. Which of these is it: {KNOWN}?", is_foreign=True)
         if len(recipes) > 1:
             raise Missing(f"I read more than one operation ({_operations(reading)}); which one should one kernel do?")
         draft = recipes.pop()(reading)
