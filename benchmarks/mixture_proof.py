@@ -41,7 +41,8 @@ from optiml_core.records import Failure
 STOP = (b"\n```\n",)
 
 
-def load_expert(name: str, path: Path, device: str) -> Expert:
+def load_expert(name: str, path: Path, device: str, begins: bool = False) -> Expert:
+    """``begins``: a beginning-of-text token stands before every text, whatever the tokenizer says of itself."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
@@ -49,7 +50,12 @@ def load_expert(name: str, path: Path, device: str) -> Expert:
     folder = str(path.parent if gguf else path)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **gguf)
     model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=dtype, **gguf)
-    return Expert(name, model.to(device), tokenizer)
+    return Expert(name, model.to(device), tokenizer, (tokenizer.bos_token_id,) if begins else None)
+
+
+def load_experts(options: argparse.Namespace) -> list[Expert]:
+    named = [one.partition("=") for one in options.expert]
+    return [load_expert(name, Path(path), options.device, name in options.begin) for name, _, path in named]
 
 
 def mixture_of(experts: list[Expert], device: str, seed: int, active: int = 2, interaction: bool = True) -> Mixture:
@@ -64,7 +70,7 @@ def runs_of(experts: list[Expert], device: str, seed: int) -> dict[str, tuple[Ca
     """Every trained run: how its mixture is made and which expert leads (None: the router's choice)."""
     found: dict[str, tuple[Callable[[], Mixture], int | None]] = {}
     for index, expert in enumerate(experts):
-        again = Expert(f"{expert.name}-again", expert.model, expert.tokenizer)
+        again = Expert(f"{expert.name}-again", expert.model, expert.tokenizer, expert.start)
         found[f"itself:{expert.name}"] = (lambda e=expert, a=again: mixture_of([e, a], device, seed), 0)
         found[f"peer:{expert.name}"] = (lambda: mixture_of(experts, device, seed), index)
     found["mixture"] = (lambda: mixture_of(experts, device, seed), None)
@@ -204,7 +210,7 @@ def sample_in_process(
 ) -> None:
     """One of several processes that share the GPU: decoding one token at a time leaves it idle."""
     torch.set_num_threads(1)
-    experts = [load_expert(*_named(one), options.device) for one in options.expert]
+    experts = load_experts(options)
     data = _data(options)
     by_name = {expert.name: index for index, expert in enumerate(experts)}
     runs = runs_of(experts, options.device, options.seed)
@@ -220,11 +226,6 @@ def sample_in_process(
     (Path(folder) / f"samples-{number}.json").write_text(json.dumps(found))
 
 
-def _named(text: str) -> tuple[str, Path]:
-    name, _, path = text.partition("=")
-    return name, Path(path)
-
-
 def _data(options: argparse.Namespace) -> TrainingData:
     data = read_training_data(Path(options.pairs), 0.08, options.longest)
     if isinstance(data, Failure):
@@ -236,6 +237,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs")
     parser.add_argument("--expert", action="append", required=True, metavar="NAME=PATH")
+    parser.add_argument(
+        "--begin", action="append", default=[], metavar="NAME", help="it wants a beginning-of-text token"
+    )
     parser.add_argument("--output", required=True)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--batch", type=int, default=16)
@@ -252,7 +256,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=8)
     options = parser.parse_args()
     started = time.perf_counter()
-    experts = [load_expert(*_named(one), options.device) for one in options.expert]
+    experts = load_experts(options)
     print(f"{[e.identity for e in experts]} after {time.perf_counter() - started:.0f} s", flush=True)
     data = _data(options)
     facts: dict[str, Any] = {
@@ -260,6 +264,7 @@ def main() -> None:
         "torch": torch.__version__,
         "options": {key: value for key, value in vars(options).items() if key not in ("pairs", "output", "expert")},
         "experts": [expert.identity for expert in experts],
+        "start": [list(expert.start) for expert in experts],
         "pairs": {"trained": len(data.trained), "held_out": len(data.held_out), "too_long": data.too_long},
         "data": data.digest,
         "frozen": {},

@@ -20,9 +20,10 @@ class Expert:
     """One frozen model with its tokenizer. ``identity`` changes with its weights' shapes, config or vocabulary.
 
     ``start``: the tokens before every text of this model (a beginning-of-text token or none); they spell nothing.
+    None asks the tokenizer, which some versions of transformers read from a GGUF file without saying so.
     """
 
-    def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
+    def __init__(self, name: str, model: Any, tokenizer: Any, start: tuple[int, ...] | None = None) -> None:
         self.name = name
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
@@ -30,7 +31,7 @@ class Expert:
         self.layers: nn.ModuleList = decoder_layers(model)
         self.hidden_size: int = model.config.hidden_size
         self.identity = expert_identity(name, model, tokenizer)
-        self.start = start_tokens(tokenizer)
+        self.start = start_tokens(tokenizer) if start is None else start
         self._segments: dict[str, tuple[int, ...]] = {}
 
     def segment_ids(self, segment: str) -> tuple[int, ...]:
