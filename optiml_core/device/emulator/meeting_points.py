@@ -3,7 +3,8 @@
 Lanes of a warp stop at their accesses, and the one whose access stands first in the code goes first. That is enough for
 them to meet behind a branch, and not behind an inner loop: a lane that leaves it early comes to the same access in the
 next turn of the outer loop, and would be counted with lanes that are still in the turn before. A device joins them
-again at the end of the inner loop; so each such loop of a kernel gets a stop behind it.
+again at the end of the inner loop; so each such loop of a kernel gets a stop behind it, and each loop of a device
+function, which may be called from one.
 """
 
 from __future__ import annotations
@@ -22,12 +23,24 @@ def meeting_points(text: str, found: list[Token], scopes: list[bool]) -> list[tu
     ``found``: tokens without directives; ``scopes``: which of them are outside of every function.
     """
     changes: list[tuple[int, int, str]] = []
+    seen: set[int] = set()
     for index, token in enumerate(found):
-        if token.is_name("__global__") and scopes[index]:
+        if token.is_name("__global__", "__device__") and scopes[index]:
             body = _body(found, index)
-            if body is not None:
-                _in_range(text, found, body[0] + 1, body[1], False, changes)
+            # What may run while compiling can call nothing that only the runtime has.
+            if body is None or _is_constant(found, index, body[0]) or body[0] in seen:
+                continue
+            seen.add(body[0])
+            _in_range(text, found, body[0] + 1, body[1], token.is_name("__device__"), changes)
     return changes
+
+
+def _is_constant(found: list[Token], index: int, body: int) -> bool:
+    """Whether the declaration around ``index``, whose body begins at ``body``, is of a constexpr function."""
+    start = index
+    while start and found[start - 1].spelling not in (";", "}", "{"):
+        start -= 1
+    return any(word.is_name("constexpr", "consteval") for word in found[start:body])
 
 
 def _body(found: list[Token], index: int) -> tuple[int, int] | None:
