@@ -24,6 +24,7 @@ from optiml_core.rewrites.syntax import (
 )
 from optiml_core.rewrites.thread_coordinates import global_index
 from optiml_core.rewrites.vector_code import VectorArray, aligned_condition, vector_arrays, vector_body, vector_names
+from optiml_core.source.tree_queries import identifiers_assigned, identifiers_declared
 
 
 @frozen
@@ -136,7 +137,17 @@ def _shares_match(body: KernelBody, loops: tuple[VectorLoop, ...]) -> Refusal | 
             continue
         if access.array in stored or (access.writes and access.array in touched):
             return Refusal(f"`{access.array}` is also touched where threads have other shares")
+    # A block keeps its elements in its own loops, but a launch's loop gives its blocks other ones.
+    gathered = next((name for one in loops if not shares_a_row(body, one.loop) for name in _gathered(one)), None)
+    apart = next((one for one in accesses if one not in within and one.writes and one.space == "parameter"), None)
+    if gathered is not None and apart is not None:
+        return Refusal(f"what `{gathered}` gathers over the launch is stored in `{apart.array}` block by block")
     return None
+
+
+def _gathered(one: VectorLoop) -> list[str]:
+    """Names that the loop assigns and that live on behind it."""
+    return sorted(identifiers_assigned(one.loop.body) - identifiers_declared(one.loop.body))
 
 
 def _declared_later(body: KernelBody, one: VectorLoop, first: CountedLoop) -> bool:

@@ -127,6 +127,13 @@ def test_vectorize_grid_stride() -> None:
     check_agrees(named("vectorize-access"), GRID_STRIDE, lengths(*ODD, 64))
 
 
+def test_vectorize_a_sum_over_the_launch() -> None:
+    """One sum of everything may take its elements in any order."""
+    text = GRID_STRIDE.replace("  for (int i", "  float s = 0.0f;\n  for (int i").replace("y[n]", "y[1]: zeros")
+    text = text.replace("    y[i] = 3.0f * x[i] + i;\n  }", "    s += x[i];\n  }\n  atomicAdd(y, s);")
+    check_agrees(named("vectorize-access"), text, lengths(*ODD, 64), tolerance=1e-5)
+
+
 SUM = """
 // optiml: n = 100, blocks = 3, x[n]: normal, y[blocks]
 // optiml: block = 64, grid = blocks, shared = 4 * 64

@@ -305,6 +305,13 @@ REFUSED = [
         "known to go to one parameter",
     ),
     ("vectorize-access", kernel(f"{LINE} if (i < n) y[i] = FETCH(x[i]);"), "known to go to one parameter"),
+    (
+        "vectorize-access",
+        # Each block's sum is stored: with vectors it would be the sum of other elements.
+        kernel("float s = 0; for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) "
+               "{ s += x[i]; } y[blockIdx.x * blockDim.x + threadIdx.x] = s;"),
+        "stored in `y` block by block",
+    ),
 ]
 
 
