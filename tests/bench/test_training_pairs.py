@@ -119,6 +119,27 @@ def test_only_new_and_proved_pairs_are_written(tmp_path: Path) -> None:
     assert (first["generator"], first["group"], first["full_verdict"]) == ("a", "7/0", "passed")
 
 
+def test_after_a_failed_verdict_every_pair_of_its_kind_gets_one(tmp_path: Path) -> None:
+    def of(number: int, family: str) -> VerifiedPair:
+        return VerifiedPair(f"prompt {number}", f"answer {number}", "a", {"family": family})
+
+    units = [
+        UnitResult((of(1, "x"), evolve(of(2, "x"), full="failed", reason="wrong"))),
+        UnitResult((of(3, "y"), of(4, "x"), of(5, "x"))),
+    ]
+    asked: list[str] = []
+
+    def ask(number: int, digest: str) -> str:
+        pair = next(pair for pair in units[number].pairs if pair.digest == digest)
+        asked.append(pair.prompt)
+        return "wrong again" if pair.prompt == "prompt 4" else ""
+
+    path = tmp_path / "pairs.jsonl"
+    write_units(path, 100, 7, lambda first: ((n, units[n]) for n in range(first, 2)), ask)
+    assert asked == ["prompt 1", "prompt 4", "prompt 5"]
+    assert written(path) == ["prompt 1", "prompt 3", "prompt 5"]
+
+
 @pytest.mark.parametrize("stop", [1, 2, 3, 4])
 def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, stop: int) -> None:
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"

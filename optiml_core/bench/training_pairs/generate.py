@@ -1,7 +1,8 @@
 """Writes training pairs to a file, unit after unit; a stopped run goes on where it was, and ends as if never stopped.
 
 Each generator (a rewrite, a recipe's pattern) must pass one full verdict before any of its pairs is written; besides,
-a share of all pairs gets one. What fails is counted and left out.
+a share of all pairs gets one. What fails is counted and left out, and from then on every pair of that generator in that
+family of kernels gets the full verdict. (What was written before stays: the counts name it.)
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Progress:
     reasons: dict[str, str] = field(factory=dict)
     proved: dict[str, int] = field(factory=dict)
     disproved: dict[str, int] = field(factory=dict)
+    suspect: dict[str, int] = field(factory=dict)  # generator and family with a failed full verdict
     seconds: float = 0.0
 
 
@@ -122,11 +124,13 @@ def _accepted(number: int, result: UnitResult, progress: Progress, seen: set[str
             progress.duplicates += 1
             continue
         full, reason = pair.full, pair.reason
-        if full == "not run" and pair.generator not in progress.proved:
+        kind = f"{pair.generator}, {pair.facts.get('family', '')}"
+        if full == "not run" and (pair.generator not in progress.proved or kind in progress.suspect):
             reason = prove(number, pair.digest)
             full = "failed" if reason else "passed"
         if full == "failed":
             _add(progress.disproved, pair.generator, 1)
+            _add(progress.suspect, kind, 1)
             progress.reasons.setdefault(f"{pair.generator}, full verdict", reason)
             continue
         if full == "passed":
