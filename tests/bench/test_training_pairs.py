@@ -111,7 +111,7 @@ def test_only_new_and_proved_pairs_are_written(tmp_path: Path) -> None:
     assert written(path) == [f"prompt {number}" for number in (1, 2, 3, 6, 8, 9)]
     progress = found.progress
     assert (progress.pairs, progress.duplicates, progress.units) == (6, 2, 5)
-    assert progress.proved == {"a": 1, "b": 1}
+    assert progress.proved == {"a": 3, "b": 1}
     assert progress.disproved == {"a": 1, "bad": 1}
     assert progress.refused == {"b": 2}
     assert progress.reasons["bad, full verdict"] == "writes too far"
