@@ -11,6 +11,7 @@ from attrs import frozen
 from tree_sitter import Node
 
 from optiml_core.records import Edit
+from optiml_core.rewrites import restrict_readonly
 from optiml_core.rewrites.aliasing import no_alias
 from optiml_core.rewrites.context import Option, Refusal, Rewrite, RewriteContext, Rewritten
 from optiml_core.rewrites.finish import finish
@@ -32,6 +33,7 @@ from optiml_core.rewrites.loops import CountedLoop
 from optiml_core.rewrites.memory import Access, accesses_in, escaping_pointers
 from optiml_core.rewrites.polynomials import coefficient, renamed
 from optiml_core.rewrites.row_passes import equal_loops
+from optiml_core.rewrites.sequence import followed_by
 from optiml_core.rewrites.strided_vectors import shares_a_row
 from optiml_core.rewrites.syntax import (
     assigned_names,
@@ -173,13 +175,21 @@ def options(context: RewriteContext) -> tuple[Option, ...] | Refusal:
     if isinstance(found, Refusal):
         return found
     names = ", ".join(f"`{one.array}`" for one in found.kept)
-    return (Option({"rounds": found.rounds}, f"{found.rounds} elements of {names} a thread stay in registers"),)
+    note = f"{found.rounds} elements of {names} a thread stay in registers"
+    alone = Option({"rounds": found.rounds}, note)
+    # Unrolled passes only pay where their loads may pass the stores of other rounds.
+    both = Option({"rounds": found.rounds, "restrict": True}, f"{note}, other loads pass the stores")
+    stores = any(a.writes and a.space == "parameter" for one in found.loops for a in accesses_in(found.body, one.body))
+    return (alone,) if not stores or isinstance(apply(context, both), Refusal) else (both, alone)
 
 
 def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     found = _recognise(context)
     if isinstance(found, Refusal):
         return found
+    if option.parameters.get("restrict"):
+        first = apply(context, Option({"rounds": option.parameters["rounds"]}))
+        return first if isinstance(first, Refusal) else followed_by(context, first, _restricted)
     rounds = int(option.parameters.get("rounds", found.rounds))
     names = ", ".join(f"`{one.array}`" for one in found.kept)
     rationale = (
@@ -188,6 +198,11 @@ def apply(context: RewriteContext, option: Option) -> Rewritten | Refusal:
     guards = (f"rows of more than {rounds} elements a thread take the loops as they were",)
     edits = _edits(context, found, rounds)
     return finish(context, found.body, edits, rationale, not_checked=found.notes, guards=guards)
+
+
+def _restricted(context: RewriteContext) -> Rewritten | Refusal:
+    found = restrict_readonly.REWRITE.options(context)
+    return found if isinstance(found, Refusal) else restrict_readonly.REWRITE.apply(context, found[0])
 
 
 def _edits(context: RewriteContext, found: _Found, rounds: int) -> list[Edit]:
