@@ -49,8 +49,9 @@ PAIRS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "layernorm_row_per_thread": (
         ("layernorm_warp_per_row",),
-        (WARP, f"{WARP}+restrict-readonly", f"{WARP}+vectorize-access(of=loops)", f"{WARP}+keep-row(rounds=24,restrict=None)",
-         f"{WARP}+keep-row(restrict=True)", "parallel-row(scope=warp,threads=128)+keep-row(restrict=True)"),
+        (WARP, f"{WARP}+restrict-readonly", f"{WARP}+vectorize-access(of=loops)",
+         f"{WARP}+keep-row(rounds=24,restrict=None)", f"{WARP}+keep-row(restrict=True)",
+         "parallel-row(scope=warp,threads=128)+keep-row(restrict=True)"),
     ),
     "column_sums_block_per_column": (
         ("column_sums_split_rows", "column_sums_second_pass"),
