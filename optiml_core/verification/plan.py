@@ -19,7 +19,7 @@ from optiml_core.records import (
     LaunchChange,
     ScalarArgument,
 )
-from optiml_core.verification.references import Point
+from optiml_core.verification.references import EXTRA_SEED, Point
 from optiml_core.verification.roles import Role
 from optiml_core.workload import (
     OUTSIDE_FAMILIES,
@@ -70,8 +70,7 @@ def make_plan(workload: Workload, seed: int) -> Plan:
     declared = [Point(index=index, checked=False) for index in range(workload.launch_count)]
     if varied == [()]:
         declared = declared[1:]
-    larger = [Point(overrides=tuple(sorted(one.items()))) for one in larger_sizes(workload)]
-    larger = [point for point in larger if point not in points]
+    larger = [Point(overrides=tuple(sorted(one.items())), seed=EXTRA_SEED) for one in larger_sizes(workload)]
     return Plan(tuple(points), tuple(dict.fromkeys(scalars)), tuple(declared), tuple(larger))
 
 
@@ -160,10 +159,10 @@ def _has_range(content: BufferContent, element: ElementType) -> bool:
 
 
 # A candidate mentions many numbers that decide nothing (the extent of a tile); so many points are spent on them.
-MOST_CONSTANT_SIZES = 9
-MOST_CONSTANT_SCALARS = 12
+MOST_CONSTANT_SIZES = 6
+MOST_CONSTANT_SCALARS = 8
 # Sizes below are among the shapes anyway.
-SMALLEST_CONSTANT_SIZE = 16
+SMALLEST_CONSTANT_SIZE = 65
 
 
 @frozen
@@ -184,7 +183,7 @@ def constant_points(workload: Workload, point: Point, constants: tuple[float, ..
             for value in (2 * number + 1, number + 1, number):
                 found = with_size(workload, name, value)
                 if found is not None:
-                    sizes.append(Point(overrides=tuple(sorted(found.items()))))
+                    sizes.append(Point(overrides=tuple(sorted(found.items())), seed=EXTRA_SEED))
                 elif number >= 1 << 16 and value == number and number & (number + 1):
                     left_out.append(f"{name} = {number}")
     known = dict(point.overrides)
@@ -195,7 +194,7 @@ def constant_points(workload: Workload, point: Point, constants: tuple[float, ..
             if as_float or float(one).is_integer():
                 overrides = {**known, name: float(one) if as_float else int(one)}
                 if isinstance(resolve_launch(workload, point.index, overrides), Launch):
-                    scalars.append(evolve(point, overrides=tuple(sorted(overrides.items()))))
+                    scalars.append(evolve(point, overrides=tuple(sorted(overrides.items())), seed=EXTRA_SEED))
     chosen = [*dict.fromkeys(sizes)][:MOST_CONSTANT_SIZES] + [*dict.fromkeys(scalars)][:MOST_CONSTANT_SCALARS]
     contents = evolve(point, family="thresholds", constants=constants)
     return ConstantPoints((contents, *chosen), tuple(dict.fromkeys(left_out)))
