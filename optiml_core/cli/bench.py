@@ -7,7 +7,7 @@ from pathlib import Path
 
 from optiml_core.bench.synthesis import report, run_prompts
 from optiml_core.cli import bench_kernels
-from optiml_core.cli.failure import DONE, CommandFailure
+from optiml_core.cli.failure import DONE, CommandFailure, bad_input
 from optiml_core.cli.output import print_json, results
 from optiml_core.cli.target_device import choose_device
 from optiml_core.records import Failure
@@ -31,7 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
         device.close()
     text = report(found, device.name)
     if arguments.output:
-        Path(arguments.output).write_text(text, encoding="utf-8")
+        try:
+            Path(arguments.output).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise bad_input(f"cannot be written: {error.strerror}", file=arguments.output) from error
     if arguments.json:
         rows = [
             {"name": one.name, "type": one.problem_type, "built": one.built, "passed": one.passed, "detail": one.detail}

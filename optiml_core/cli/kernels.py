@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from rich.markup import escape
+
 from optiml_core.cli.failure import DONE
 from optiml_core.cli.output import print_json, range_json, results
-from optiml_core.cli.target import open_target
+from optiml_core.cli.target import no_kernels, open_target
 from optiml_core.cli.workload_file import read_workload_file
 from optiml_core.records import Kernel, LaunchSite
 from optiml_core.source import TranslationUnit
@@ -70,11 +72,12 @@ def _launch_site_json(site: LaunchSite) -> dict[str, Any]:
 def _print(unit: TranslationUnit, found: list[tuple[Kernel, Workload]]) -> None:
     console = results()
     if not found:
-        console.print(f"{unit.source.path}: no kernels")
+        line_number, message, _ = no_kernels(unit)
+        console.print(f"{unit.source.path}{f':{line_number}' if line_number else ''}: {message}", markup=False)
         return
     for kernel, workload in found:
         place = f"{kernel.file}:{kernel.range.start_line}"
-        console.print(f"[bold]{kernel.qualified}[/]  {place}")
+        console.print(f"[bold]{escape(kernel.qualified)}[/]  {escape(place)}")
         for parameter in kernel.parameters:
             console.print(f"  {parameter.type} {parameter.name}", markup=False)
         for site in unit.launches_of(kernel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import importlib
@@ -13,11 +14,16 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from optiml_core.cli import failure
 from optiml_core.cli.arguments import make_parser, split_flags
 from optiml_core.cli.failure import CommandFailure
 from optiml_core.cli.output import failure_json, print_failure, print_json
 from optiml_core.records import Failure
+
+# The name of a workload file's text that came without one (workload.declaration.WORKLOAD_FILE, not imported for it).
+WORKLOAD_FILE = "workload.toml"
 
 COMMANDS = (
     "doctor", "kernels", "profile", "verify", "optimize", "synthesize", "train-mixture", "training-pairs", "bench",
@@ -29,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     die_with_parent()
     given, flags = split_flags(list(sys.argv[1:] if arguments is None else arguments))
     wants_json = "--json" in given
+    parsed: argparse.Namespace | None = None
     try:
         parsed = make_parser().parse_args(given)
         if parsed.command is None:
@@ -41,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module = importlib.import_module(f"optiml_core.cli.{parsed.command.replace('-', '_')}")
         return int(module.run(parsed))
     except CommandFailure as error:
-        _report(error.failure, wants_json)
+        _report(_in_workload_file(error.failure, getattr(parsed, "workload", None)), wants_json)
         return error.status
     except BrokenPipeError:
         # The reader of our output went away, for example `optiml kernels x.cu | head`.
@@ -66,10 +73,18 @@ def die_with_parent() -> None:
         os._exit(failure.NEGATIVE)
 
 
+def _in_workload_file(what: Failure, path: str | None) -> Failure:
+    """The text behind ``--workload`` travels without its name; a failure in it names the file that was given."""
+    return evolve(what, file=path) if path and what.file == WORKLOAD_FILE else what
+
+
 def _internal(error: Exception) -> Failure:
-    handle, path = tempfile.mkstemp(prefix="optiml-error-", suffix=".txt")
-    with os.fdopen(handle, "w") as stream:
-        traceback.print_exception(error, file=stream)
+    try:
+        handle, path = tempfile.mkstemp(prefix="optiml-error-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            traceback.print_exception(error, file=stream)
+    except OSError as reason:
+        path = f"a file, had there been room for it ({reason.strerror})"
     return Failure(
         "internal-error",
         f"OptiML failed in a way that it should not: {type(error).__name__}: {error}",

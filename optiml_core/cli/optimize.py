@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 from collections.abc import Mapping
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     problem = make_problem(arguments, target)
     budget = make_budget(arguments, problem.device)
     for output in (arguments.patch, arguments.report):
-        check_writable(output)
+        check_writable(output, str(target.path))
     # Loading a local model takes long and cannot be told to stop: an interrupt ends it, as nothing is under way yet.
     models = [] if arguments.rewrites_only else open_models()
     stop = _StopOnSignal()
@@ -59,7 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if isinstance(result, Failure):
         raise CommandFailure(result)
-    written = _write_outputs(arguments, target, result, problem.other_files)
+    try:
+        written = _write_outputs(arguments, target, result, problem.other_files)
+    except CommandFailure:
+        # What was found is not lost with the file that could not be written.
+        if not arguments.json:
+            print_result(result, [])
+        raise
     if arguments.json:
         print_json(result_json(result))
     else:
@@ -106,8 +113,8 @@ def make_budget(arguments: argparse.Namespace, device: str) -> Budget:
     """``--seconds`` and ``--evaluations``; with evaluations alone, no limit of time, so that runs repeat."""
     for name in ("seconds", "evaluations", "jobs"):
         value = getattr(arguments, name)
-        if value is not None and value <= 0:
-            raise bad_input(f"--{name} must be above 0")
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise bad_input(f"--{name} must be a number above 0")
     seconds = arguments.seconds
     if seconds is None and arguments.evaluations is None:
         # What was recorded replays in no time; it ends by itself where the record does.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rich.console import Console
+from rich.markup import escape
 from rich.syntax import Syntax
 
 from optiml_core.cli.output import results
@@ -40,7 +41,7 @@ def print_result(result: SearchResult, written: list[str]) -> None:
             console.print(f"     {metric.replace('_', ' ')}: {change}", markup=False)
     if best.judgement is not None:
         if best.judgement.diagnosis:
-            console.print(f"\n[bold]Judge[/]  {best.judgement.diagnosis}")
+            console.print(f"\n[bold]Judge[/]  {escape(best.judgement.diagnosis)}")
         for flag in best.judgement.flags:
             console.print(f"  flag: {flag}", markup=False)
     assert best.verdict is not None
@@ -59,7 +60,7 @@ def print_result(result: SearchResult, written: list[str]) -> None:
 
 def _print_head(console: Console, result: SearchResult) -> None:
     baseline = result.baseline.measurement
-    console.print(f"[bold]{result.kernel}[/]  workload {result.origin}")
+    console.print(f"[bold]{escape(result.kernel)}[/]  workload {result.origin}")
     for launch in result.launches:
         console.print(f"  {launch}", markup=False)
     if baseline is not None:

@@ -71,8 +71,9 @@ def print_failure(failure: Failure) -> None:
     if failure.file:
         place = failure.file + (f":{failure.line}" if failure.line else "")
         place += (f":{failure.column}" if failure.line and failure.column else "") + ": "
-    console.print(f"[bold red]error:[/] {place}", end="")
-    console.print(failure.message, markup=False)
+    console.print("[bold red]error:[/] ", end="")
+    message = failure.message.removeprefix(f"{failure.file} ") if failure.file else failure.message
+    console.print(f"{place}{message}", markup=False)
     if failure.cure:
         console.print("  cure: ", end="", style="bold")
         console.print(failure.cure, markup=False)

@@ -157,7 +157,7 @@ def waiting_lines(profile: Profile) -> list[str]:
 def _print(found: list[tuple[Kernel, KernelProfile]], instances: list[str]) -> None:
     console = results()
     if not found:
-        console.print("no kernels")
+        console.print("no kernels that can be read")
     for (kernel, item), instance in zip(found, instances, strict=True):
         profile = item.profile
         name = kernel.qualified + (f"<{instance}>" if instance else "")

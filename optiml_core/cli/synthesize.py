@@ -9,6 +9,7 @@ from typing import Any
 from optiml_core.cli.configured import open_models
 from optiml_core.cli.failure import BAD_INPUT, DONE, NEGATIVE, CommandFailure, bad_input
 from optiml_core.cli.output import messages, print_json, results
+from optiml_core.cli.output_file import check_writable
 from optiml_core.cli.target import split_target
 from optiml_core.cli.target_device import choose_device, choose_gpu
 from optiml_core.device.cuda import CudaDevice
@@ -27,6 +28,7 @@ from optiml_core.toolchain import discover
 def run(arguments: argparse.Namespace) -> int:
     """Exit status 0: a kernel that passed its checks; 1: a question or a failed check; 2 bad input; 3 missing."""
     text = description(arguments.description)
+    check_writable(arguments.output, arguments.description)
     device = open_device(choose_device(arguments.device), discover())
     if isinstance(device, Failure):
         raise CommandFailure(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from attrs import frozen
 from optiml_core.cli.failure import CommandFailure, bad_input
 from optiml_core.records import Failure, Kernel
 from optiml_core.source import SourceFile, TranslationUnit, parse
+
+_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 
 
 @frozen
@@ -24,7 +27,8 @@ class Target:
 
 def split_target(text: str) -> tuple[str, str | None]:
     """Splits at the last single colon that is not part of ``::`` or of an existing file's name."""
-    if Path(text).exists():
+    # A long description is no file's name, and asking the system for it is an error.
+    if os.path.exists(text):
         return text, None
     match = re.match(r"(?P<file>.+?\.(?:cu|cuh|h|hpp|cc|cpp|inl))(?::(?P<name>.+))?$", text)
     if match:
@@ -36,6 +40,8 @@ def split_target(text: str) -> tuple[str, str | None]:
 def open_target(text: str, kernel_option: str | None, *, needs_kernel: bool) -> Target:
     """Reads the file and finds the kernel; raises CommandFailure with the choices where it is not clear."""
     file, name = split_target(text)
+    if not file:
+        raise bad_input("no file is named", cure="name a .cu file")
     source = SourceFile.read(file)
     if isinstance(source, Failure):
         raise CommandFailure(source, 2)
@@ -53,8 +59,9 @@ def choose_kernel(unit: TranslationUnit, name: str | None, needed: bool) -> Kern
     file = unit.source.path
     kernels = unit.kernels
     if not kernels and needed:
-        raise bad_input("no kernel (__global__ function) in this file", file=file, cure="name a .cu file with a kernel")
-    if name is None:
+        line, message, cure = no_kernels(unit)
+        raise bad_input(message, file=file, line=line, cure=cure)
+    if not name:
         if not needed:
             return None
         candidates = [kernel for kernel in kernels if unit.launches_of(kernel) or _declared(unit, kernel)]
@@ -78,6 +85,21 @@ def choose_kernel(unit: TranslationUnit, name: str | None, needed: bool) -> Kern
     listing = ", ".join(kernel.qualified for kernel in exact or kernels) or "none"
     what = "is ambiguous" if exact else "is not a kernel of this file"
     raise bad_input(f"{name} {what}", file=file, cure=f"kernels here: {listing}")
+
+
+def no_kernels(unit: TranslationUnit) -> tuple[int | None, str, str]:
+    """Why a file has no kernels that can be read: the line, the reason, the cure."""
+    plain = _COMMENT_OR_STRING.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), unit.source.text)
+    found = re.search(r"\b__global__\b", plain)
+    if found is None:
+        return None, "no kernel (__global__ function) in this file", "name a .cu file with a kernel"
+    line = plain.count("\n", 0, found.start()) + 1
+    start = plain.rfind("\n", 0, found.start()) + 1
+    while start > 1 and plain[start - 2 : start] == "\\\n":
+        start = plain.rfind("\n", 0, start - 1) + 1
+    if plain[start:].lstrip().startswith("#"):
+        return line, "the kernels of this file are made by a macro, which is not read", "write the kernel out"
+    return line, "`__global__` begins no kernel that can be read here", "names of ASCII letters, and one kernel in full"
 
 
 def _declared(unit: TranslationUnit, kernel: Kernel) -> bool:

@@ -30,6 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     flags = choose_flags(arguments, original.path)
     toolchain = discover()
     workload = find_workload(original.unit, original.kernel, read_workload_file(arguments.workload))
+    if workload.failures:
+        raise CommandFailure(workload.failures[0], BAD_INPUT)
     change = launch_change_of(workload, candidate.unit, candidate_kernel)
     if isinstance(change, Failure):
         raise CommandFailure(change, BAD_INPUT)

@@ -15,7 +15,9 @@ def read_workload_file(path: str | None) -> str | None:
         return None
     file = Path(path)
     try:
-        if not file.is_file():
+        if file.exists() and not file.is_file():
+            raise bad_input("not a regular file", file=path, cure="--workload takes a TOML file with [kernel] tables")
+        if not file.exists():
             raise bad_input("no such file", file=path, cure="--workload takes a TOML file with [kernel] tables")
         if file.stat().st_size > LIMIT:
             raise bad_input(f"larger than {LIMIT} bytes", file=path)

@@ -8,6 +8,7 @@ cursor's offset is an offset of the file.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -49,6 +50,8 @@ def exact_types(
         from clang import cindex
     except ImportError:
         return Failure("missing-tool", "libclang is not installed", cure="pip install libclang==18.1.1")
+    if _is_deep(unit.source.data):
+        return Failure("unsupported", "its brackets are nested too deeply for libclang", unit.source.path)
     probes = _probes(unit, instantiations or {})
     sources = _sources(unit, flags)
     main = Path(unit.source.path).absolute().as_posix()
@@ -62,6 +65,32 @@ def exact_types(
         return Failure("unsupported", f"libclang cannot read the file: {error}", unit.source.path)
     reader = _Reader(cindex, parsed, main, len(sources[main]))
     return reader.types_of(unit.kernels, probes)
+
+
+_DEEPEST_BRACKETS = 200
+_BRACKET = re.compile(rb"[<>(){}\[\];]")
+
+
+def _is_deep(data: bytes) -> bool:
+    """Whether some brackets lie so deep in one another that libclang's recursion would end this process. A `<` that
+    compares is taken back where the statement ends."""
+    depth = angles = 0
+    for match in _BRACKET.finditer(data):
+        match match.group():
+            case b"<":
+                angles += 1
+            case b">":
+                angles = max(angles - 1, 0)
+            case b"(" | b"{" | b"[":
+                depth += 1
+            case b";":
+                angles = 0
+            case _:
+                depth = max(depth - 1, 0)
+                angles = 0 if match.group() == b"}" else angles
+        if angles > _DEEPEST_BRACKETS or depth > _DEEPEST_BRACKETS:
+            return True
+    return False
 
 
 def _probe_lines(unit: TranslationUnit, probes: Sequence[tuple[str, Kernel, tuple[str, ...]]]) -> list[str]:

@@ -31,7 +31,7 @@ from optiml_core.workload.contents import widen
 _FATAL_FAULTS = frozenset(
     {"out-of-bounds", "misaligned", "deadlock", "step-limit", "launch-limit", "assertion", "sticky-error"}
 )
-_TOO_LARGE = frozenset({"timeout", "out-of-memory", "step-limit"})
+_TOO_LARGE = frozenset({"out-of-memory", "step-limit"})
 
 # The longest that one run of the original may take before a point counts as too large for this device, seconds.
 LONGEST_RUN = 10.0
@@ -41,6 +41,7 @@ MOST_CHECKED = 40_000_000
 MOST_UNCHECKED = 10_000_000
 # The same for values outside of what is declared: a loop that such a value bounds may be very long.
 MOST_OUTSIDE = 4_000_000
+LONGEST_OUTSIDE = 2.0
 # The largest buffers, together, of which a dozen copies can be held: original, shadow, poisons, moved inputs. Bytes.
 LARGEST_CHECKED = 128 << 20
 LARGEST_UNCHECKED = 16 << 20
@@ -147,8 +148,9 @@ class OriginalRuns:
         checks: bool = True,
         widened: bool = False,
         steps: int = MOST_CHECKED,
+        seconds: float = LONGEST_RUN,
     ) -> RunResult | Failure:
-        """One run of the original, of at most so many accesses."""
+        """One run of the original, of at most so many accesses and seconds."""
         built = self.build(launch, widened)
         if isinstance(built, Failure):
             return built
@@ -157,7 +159,7 @@ class OriginalRuns:
             checks=checks,
             schedule=schedule,
             poison=POISON_PATTERNS[pattern],
-            seconds=LONGEST_RUN,
+            seconds=seconds,
             steps=steps,
         )
         return self.device.run(built, launch, contents, options)
@@ -221,9 +223,10 @@ class OriginalRuns:
         launch, contents, outputs = prepared.launch, prepared.contents, prepared.outputs
         started = time.perf_counter()
         steps = MOST_CHECKED if point.checked else MOST_UNCHECKED
+        limit = LONGEST_RUN
         if point.family in OUTSIDE_FAMILIES:
-            steps = MOST_OUTSIDE
-        first = self.run(launch, contents, SCHEDULES[0], checks=point.checked, steps=steps)
+            steps, limit = MOST_OUTSIDE, LONGEST_OUTSIDE
+        first = self.run(launch, contents, SCHEDULES[0], checks=point.checked, steps=steps, seconds=limit)
         seconds = time.perf_counter() - started
         if isinstance(first, Failure):
             return _dropped(point, first)
@@ -394,6 +397,8 @@ def _fatal(result: RunResult) -> str | None:
 
 
 def _dropped(point: Point, failure: Failure) -> Dropped:
+    if failure.kind == "timeout":
+        return Dropped(point, "too-slow", f"the original cannot be run here: {failure.message}")
     if failure.kind in _TOO_LARGE:
         return Dropped(point, "too-large", f"the original cannot be run here: {failure.message}")
     if failure.kind == "bad-input":

@@ -117,7 +117,7 @@ class Dropped:
     """A point at which nothing can be compared, because of the original itself (or the device), and why.
 
     ``kind``: "misbehaves" (out of bounds and the like), "nondeterministic", "no-launch" (the workload
-    excludes it), "too-large" (the device's limits), "undefined" (an aliasing without a meaning).
+    excludes it), "too-large" and "too-slow" (the device's limits), "undefined" (an aliasing without a meaning).
     """
 
     point: Point

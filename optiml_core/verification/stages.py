@@ -46,6 +46,8 @@ MORE_SCHEDULES = (3, 4, 5, 6)
 MANY_ACCESSES = 2_000_000
 # Checks that compare outputs, which a schedule may change.
 _DIFFERENCES = frozenset({"non-finite values", "outputs", "error budget", "unwritten outputs", "determinism", "poison"})
+# After so many sizes, smaller ones among them, at which the original does not end, it is not waited for again.
+MOST_SLOW = 2
 QUICK_RUNS = ((0, 0), (1, 0), (0, 1))
 
 
@@ -103,7 +105,8 @@ class Oracle:
                 reference = self.reference(point)
                 if reference is not None:
                     chosen.append(reference)
-                if len(chosen) == QUICK_SHAPES:
+                slow = sum(dropped.kind == "too-slow" for dropped in self.dropped.values())
+                if len(chosen) == QUICK_SHAPES or (slow >= MOST_SLOW and not chosen):
                     break
             self._quick = tuple(chosen)
         return self._quick
@@ -254,7 +257,7 @@ def run_families(on: OnTrial) -> Covered | Problem:
     told: list[str] = []
     affordable = on.oracle.affordable()
     for number, point in enumerate(families(affordable, on.oracle.quick()[0].launch)):
-        if point.family in OUTSIDE_FAMILIES and not on.oracle.sees_faults:
+        if point.family in OUTSIDE_FAMILIES and (not on.oracle.sees_faults or _is_slow_outside(on.oracle)):
             continue
         reference = on.oracle.reference(point)
         if reference is None and point.family in OUTSIDE_FAMILIES:
@@ -346,7 +349,7 @@ def run_declared(on: OnTrial) -> Covered | Problem:
             dropped = on.oracle.dropped.get(point)
             if point is declared and dropped is not None:
                 on.not_checked.append(f"{point.label}: {dropped.reason}")
-            if dropped is None or dropped.kind not in ("too-large", "no-launch"):
+            if dropped is None or dropped.kind not in ("too-large", "too-slow", "no-launch"):
                 break
     return _covered_points(ran, "too large for this device")
 
@@ -447,6 +450,11 @@ def _observe(on: OnTrial, reference: Reference, runs: tuple[tuple[int, int], ...
     del on.trial.observations[before:]
     on.not_checked.append(f"{reference.point.label}: the original's own outputs depend on the schedule there")
     return None
+
+
+def _is_slow_outside(oracle: Oracle) -> bool:
+    """Whether a loop of the original that the contents bound did not end: one such wait is enough."""
+    return any(one.kind == "too-slow" and one.point.family in OUTSIDE_FAMILIES for one in oracle.dropped.values())
 
 
 def _run_points(on: OnTrial, points: tuple[Point, ...]) -> tuple[list[Reference], Problem | None]:

@@ -22,6 +22,8 @@ from optiml_core.workload.items import (
     replaced,
 )
 
+# What errors in a workload file name where the caller gives no path.
+WORKLOAD_FILE = "workload.toml"
 _COMMENT = re.compile(r"^\s*//\s*optiml(?P<launch>\s+launch)?\s*:\s?", re.IGNORECASE)
 _ALMOST = re.compile(r"^\s*//\s*optiml\b(?!\s*(?:launch\s*)?:)", re.IGNORECASE)
 _BETWEEN = re.compile(r"^\s*(//.*|/\*.*|\*.*|.*\*/\s*|)$")
@@ -46,7 +48,7 @@ class Declaration:
 
 
 def parse_declaration(
-    text: str, kernel: Kernel, toml: str | None = None, toml_file: str = "workload.toml"
+    text: str, kernel: Kernel, toml: str | None = None, toml_file: str = WORKLOAD_FILE
 ) -> Declaration:
     """The declaration of ``kernel`` in ``text`` (the whole file that defines it) and in ``toml`` (a file's text).
 
