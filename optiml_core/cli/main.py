@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import importlib
 import importlib.metadata
+import io
 import os
 import signal
 import sys
@@ -33,6 +34,7 @@ COMMANDS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs ``optiml`` with ``arguments`` (default: the process's) and returns the exit status."""
     die_with_parent()
+    _print_whatever_comes()
     given, flags = split_flags(list(sys.argv[1:] if arguments is None else arguments))
     wants_json = "--json" in given
     parsed: argparse.Namespace | None = None
@@ -61,6 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last fence: a person sees one message, the details go to a file
         _report(_internal(error), wants_json)
         return failure.MISSING
+
+
+def _print_whatever_comes() -> None:
+    """A source's bytes that are no UTF-8 go out in a patch as they came in; a terminal of few letters gets escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            is_utf8 = stream.encoding.lower().replace("-", "") == "utf8"
+            stream.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")
 
 
 def die_with_parent() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,18 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert os.read(reader, 100) == b"patch"
     os.close(reader)
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_bytes_that_are_no_text_are_printed_all_the_same(tmp_path: Path, encoding: str) -> None:
+    """They stand in what is said of a file, as in the patch of a source in Latin 1."""
+    file = tmp_path / os.fsdecode(b"caf\xe9 \xf0\x9f\x9a\x80.cu")
+    file.write_text(GOOD)
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    command = [sys.executable, "-m", "optiml_core", "kernels", os.fspath(file)]
+    ended = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert (b"caf\xe9" if encoding == "utf-8" else b"caf\\udce9") in ended.stdout.replace(b"\n", b"")
 
 
 def test_an_empty_name(capsys: pytest.CaptureFixture[str]) -> None:
