@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from attrs import evolve
 
 from optiml_core.language_models import LanguageModel, SpendingLimit
-from optiml_core.records import Failure, LaunchChange
+from optiml_core.records import BufferArgument, Failure, Launch, LaunchChange
 from optiml_core.search.budget import Budget
 from optiml_core.search.evaluation import Evaluator, ProblemError
 from optiml_core.search.judge import Evidence
@@ -24,6 +24,8 @@ from optiml_core.search.tree import TreeSettings
 from optiml_core.source import SourceFile, parse
 from optiml_core.store import Store
 from optiml_core.workload import resolve_launch
+
+CONTENTS_BYTES = 6 << 30  # of all processes together
 
 OpenModel = tuple[LanguageModel, SpendingLimit]
 
@@ -54,6 +56,20 @@ def open_evaluations(
         return SerialEvaluations(Evaluator(problem))
     except ProblemError as error:
         return error.failure
+
+
+def affordable_processes(device: str, launches: Sequence[Launch], processes: int) -> int:
+    """How many of ``processes`` may hold the declared launches' buffers on a GPU machine, at least one.
+
+    Each process makes the contents (seconds for gigabytes) and keeps them beside two copies on the GPU.
+    """
+    if not device.startswith("cuda:"):
+        return processes
+    size = max(
+        sum(one.length * one.element.size for one in launch.arguments if isinstance(one, BufferArgument))
+        for launch in launches
+    )
+    return max(1, min(processes, CONTENTS_BYTES // max(size, 1)))
 
 
 def optimize(
@@ -87,7 +103,7 @@ def optimize(
             return launch
         launches.append(launch)
     outcomes = None if store is None or fresh else OutcomeStore(store)
-    evaluations = open_evaluations(problem, processes, outcomes)
+    evaluations = open_evaluations(problem, affordable_processes(problem.device, launches, processes), outcomes)
     if isinstance(evaluations, Failure):
         return evaluations
     proposers = [ModelProposer(model, workload.text, limit=limit) for model, limit in models]

@@ -308,8 +308,10 @@ REFUSED = [
     (
         "vectorize-access",
         # Each block's sum is stored: with vectors it would be the sum of other elements.
-        kernel("float s = 0; for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) "
-               "{ s += x[i]; } y[blockIdx.x * blockDim.x + threadIdx.x] = s;"),
+        kernel(
+            "float s = 0; for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) "
+            "{ s += x[i]; } y[blockIdx.x * blockDim.x + threadIdx.x] = s;"
+        ),
         "stored in `y` block by block",
     ),
 ]
