@@ -7,11 +7,15 @@ from collections.abc import Mapping
 
 from optiml_core.synthesis.drafting import Missing
 from optiml_core.synthesis.formula_recipes import draft_of
-from optiml_core.synthesis.formulas import Call, Expression, Formula, Name, Number, Operation
+from optiml_core.synthesis.formulas import Call, Expression, Fold, Formula, Load, Name, Number, Operation
 from optiml_core.synthesis.grammar import Found
 from optiml_core.synthesis.reading import Reading, noun, type_named
 from optiml_core.synthesis.records import Draft
 
+OPERATIONS = (
+    "axpy", "scale", "add value", "divide value", "pair", "add two", "apply", "copy", "fill", "clamp", "add to rows",
+    "reverse", "vector distance", "mean squared error",
+)  # fmt: skip
 SIGNS = {"add": "+", "subtract": "-", "divide": "/", "multiply": "*", "sum": "+", "addition": "+", "difference": "-",
          "product": "*", "multiplication": "*", "quotient": "/"}  # fmt: skip
 SPOKEN = {"square root": "sqrt", "exponential": "exp", "absolute value": "abs", "logarithm": "log"}
@@ -45,7 +49,27 @@ def phrase(reading: Reading) -> Draft:
             raise Missing(f"Is the number added, or taken off: `{found.text}`?")
         value = Operation(SIGNS[verb], (Name(x), _value(reading, groups)))
         return _drafted(reading, _target(reading, x), value, [x], "map")
-    if name == "pair":
+    if name == "clamp":
+        (x,) = _arrays(reading, found, "1", 1)
+        low, high = (_value(reading, {"value": groups.get(end) or groups[end + "2"]}) for end in ("low", "high"))
+        value = Call("min", (Call("max", (Name(x), low)), high))
+        return _drafted(reading, _target(reading, x), value, [x], "map")
+    if name == "add to rows":
+        return _added_to_rows(reading, found)
+    if name == "reverse":
+        (x,) = _arrays(reading, found, "1", 1)
+        shape = reading.shape_of(x) or ()
+        if len(shape) != 1:
+            raise Missing(f"Along which axis is `{x}` reversed, and how long is it?")
+        if reading.output in (None, x):
+            raise Missing(f"I reverse into another array than `{x}`; into which?")
+        last = Operation("-", (Operation("-", (Name(shape[0]), Number("1"))), Name("i")))
+        into = reading.output or "out"
+        reading.add(into, None, shape, True)
+        return draft_of(reading, Formula(into, (Name("i"),), Load(x, (last,)), 0, 0), "reverse")
+    if name in ("vector distance", "mean squared error"):
+        return _distance(reading, found, name)
+    if name in ("pair", "add two"):
         return _pair(reading, found)
     if name == "apply":
         return _applied(reading, found)
@@ -64,12 +88,46 @@ def phrase(reading: Reading) -> Draft:
     return draft_of(reading, Formula(x, (), value, 0, 0), "fill")
 
 
+def _added_to_rows(reading: Reading, found: Found) -> Draft:
+    """``out[i][j] = x[i][j] + bias[j]``, or ``bias[i]`` for columns."""
+    (x,) = _arrays(reading, found, "1", 1)
+    shape = reading.shape_of(x) or ()
+    if len(shape) != 2:
+        raise Missing(f"How many rows and columns has `{x}`?")
+    bias = found.groups["bias"]
+    axis = 1 if found.groups["axis"].lower() == "row" else 0
+    reading.add(bias, type_named(found.groups.get("biastype", "")), (shape[axis],), True)
+    target = _target(reading, x)
+    reading.add(target, None, shape, True)
+    places = (Name("row"), Name("col"))
+    value = Operation("+", (Load(x, places), Load(bias, (places[axis],))))
+    return draft_of(reading, Formula(target, places, value, 0, 0), "map")
+
+
+def _distance(reading: Reading, found: Found, name: str) -> Draft:
+    """The distance of two vectors, or the mean of their squared differences."""
+    a, b = _arrays(reading, found, "1", 2)
+    shape = reading.shape_of(a) or reading.shape_of(b)
+    if shape is None or len(shape) != 1:
+        raise Missing(f"How long are `{a}` and `{b}`?")
+    for one in (a, b):
+        reading.add(one, None, shape, True)
+    i = Name("i")
+    squared = Operation("^", (Operation("-", (Load(a, (i,)), Load(b, (i,)))), Number("2")))
+    value: Expression = Fold("sum", "i", squared)
+    if name == "mean squared error":
+        value = Operation("/", (value, Name(shape[0]) if not shape[0].isdigit() else Number(shape[0])))
+    elif not found.groups.get("squared"):
+        value = Call("sqrt", (value,))
+    return draft_of(reading, Formula(reading.output or "out", (), value, 0, 0), name)
+
+
 def _pair(reading: Reading, found: Found) -> Draft:
     groups = found.groups
     if groups.get("noun"):
         names = _arrays(reading, found, "4", 2)
         word = groups["noun"].lower()
-    elif groups.get("verb2"):
+    elif found.kind == "op:add two":
         names, word = _arrays(reading, found, "3", 2), "add"
     else:
         names = [*_arrays(reading, found, "1", 1), *_arrays(reading, found, "2", 1)]

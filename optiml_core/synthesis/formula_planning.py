@@ -36,6 +36,7 @@ class Plan:
     place: tuple[Expression, ...]  # where the result goes: the indices, or an index array's element
     value: Expression
     adds: bool
+    indices_given: bool = True  # False: the result is one number
 
 
 def plan_of(reading: Reading, given: Formula) -> Plan:
@@ -62,7 +63,7 @@ def plan_of(reading: Reading, given: Formula) -> Plan:
     value = _with_extents(value, extents)
     shape = tuple(extents[one] for one in indices) if indices else ("1",)
     if not indices:
-        return Plan(given.target, ("one",), ("1",), (Number("0"),), value, False)
+        return Plan(given.target, ("one",), ("1",), (Number("0"),), value, False, False)
     return Plan(given.target, indices, shape, place, value, adds)
 
 
@@ -92,6 +93,9 @@ def _spelled_out(reading: Reading, value: Expression, indices: tuple[str, ...]) 
     if isinstance(value, Load):
         return value
     parts = tuple(_spelled_out(reading, one, indices) for one in parts_of(value))
+    if isinstance(value, Call) and value.function in ("silu", "swish"):
+        power = Call("exp", (Operation("neg", parts),))
+        return Operation("/", (parts[0], Operation("+", (Number("1"), power))))
     if isinstance(value, Call) and value.function == "relu":
         return Call("max", (parts[0], Number("0")))
     if isinstance(value, Call) and value.function == "sigmoid":
@@ -115,7 +119,7 @@ def _extents(
                     raise Missing(f"`{load.array}` has {len(shape)} extents, but {len(load.indices)} indices?")
                 continue
             for index, extent in zip(load.indices, shape, strict=True):
-                moved = offset_of(index)
+                moved = offset_of(index) or reversed_index(index, extent)
                 if moved is None or (moved[1] != 0) == exact:
                     continue
                 if moved[0] in found and found[moved[0]] != extent and exact:
@@ -130,6 +134,15 @@ def _extents(
     if reading.length is not None and len(indices) == 1 and found[indices[0]] != reading.length:
         raise Missing(f"Does `{indices[0]}` go up to {found[indices[0]]} or {reading.length}?")
     return found
+
+
+def reversed_index(index: Expression, extent: str) -> tuple[str, int] | None:
+    """``n - 1 - i`` of an axis of n elements as ("i", 0); None for anything else."""
+    if isinstance(index, Operation) and index.operator == "-" and isinstance(index.operands[-1], Name):
+        last = Operation("-", (Name(extent), Number("1")))
+        if index.operands[0] == last:
+            return index.operands[-1].name, 0
+    return None
 
 
 def _with_extents(value: Expression, extents: Mapping[str, str]) -> Expression:

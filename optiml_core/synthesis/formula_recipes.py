@@ -28,7 +28,7 @@ from optiml_core.synthesis.element_access import (
     place_text,
     plain_text,
 )
-from optiml_core.synthesis.formula_planning import Plan, index_names, plan_of
+from optiml_core.synthesis.formula_planning import Plan, index_names, plan_of, reversed_index
 from optiml_core.synthesis.formula_values import INTEGER_FUNCTIONS, LoadText, evaluate, hoist, index_text, value_text
 from optiml_core.synthesis.formulas import (
     Expression,
@@ -43,6 +43,7 @@ from optiml_core.synthesis.formulas import (
     names_in,
     operators_in,
     parts_of,
+    with_parts,
 )
 from optiml_core.synthesis.reading import Reading
 from optiml_core.synthesis.records import Array, Draft, Specification, SpecificationParameter
@@ -98,14 +99,17 @@ def draft_of(reading: Reading, given: Formula, pattern: str = "map") -> Draft:
     if loops & {one.name for one in parameters}:
         raise Missing("A name is both an index and a parameter; which is it?")
     shapes = {one.name: one.shape for one in parameters}
-    shifted = [load for load in loads_in(plan.value) if _can_leave(load, loops)]
+    limits = dict(zip(plan.indices, plan.extents, strict=True)) | {f.index: f.extent for f in folds_in(plan.value)}
+    shifted = [load for load in loads_in(plan.value) if _can_leave(load, shapes[load.array], limits)]
     rule = _edge_rule(reading, bool(folds_in(plan.value))) if shifted else ""
 
     def load_text(load: Load) -> str:
         return load_text_of(load, shapes, ctype, rule if load in shifted else "", loops)
 
-    if not given.indices and isinstance(plan.value, Fold):
-        return _one_number(reading, plan, plan.value, parameters, ctype, load_text, shifted, rule)
+    outer = _outer_folds(plan.value)
+    if not plan.indices_given and len(outer) == 1:
+        called = "fold" if pattern == "map" else pattern
+        return _one_number(plan, outer[0], parameters, ctype, load_text, shifted, rule, called)
     hoisted = hoist(plan.value, ctype, load_text)
     text = value_text(hoisted.value, ctype, load_text)
     where = linear(tuple(place_text(one, shapes) for one in plan.place), shape)
@@ -138,9 +142,23 @@ def draft_of(reading: Reading, given: Formula, pattern: str = "map") -> Draft:
     return Draft(specification, body, (f"ceil_div({' * '.join(plan.extents)}, 256)",), (256,), compute)
 
 
+def _outer_folds(value: Expression) -> list[Fold]:
+    """The folds that lie in no other."""
+    if isinstance(value, Fold):
+        return [value]
+    return [fold for part in parts_of(value) for fold in _outer_folds(part)]
+
+
+def _with_total(value: Expression, fold: Fold) -> Expression:
+    if value == fold:
+        return Name("total")
+    parts = tuple(_with_total(one, fold) for one in parts_of(value))
+    return with_parts(value, parts) if parts else value
+
+
 def _one_number(
-    reading: Reading, plan: Plan, fold: Fold, parameters: list[SpecificationParameter], ctype: str,
-    load_text: LoadText, shifted: list[Load], rule: str,
+    plan: Plan, fold: Fold, parameters: list[SpecificationParameter], ctype: str, load_text: LoadText,
+    shifted: list[Load], rule: str, pattern: str,
 ) -> Draft:  # fmt: skip
     """``s = sum over i of x[i] * y[i]``: one block goes along the index."""
     inner = hoist(fold.body, ctype, load_text, "    ")
@@ -154,14 +172,16 @@ def _one_number(
         f"{inner.lines}    const {ctype} other = {value_text(inner.value, ctype, load_text)};\n"
         f"    mine = {join};\n  }}\n"
         f"  partial[threadIdx.x] = mine;\n{block_reduction(ctype, join)}"
-        f"  if (threadIdx.x == 0) {plan.target}[0] = partial[0];\n"
     )
+    total = value_text(_with_total(plan.value, fold), ctype, load_text)
+    body += f"  if (threadIdx.x == 0) {{\n    const {ctype} total = partial[0];\n"
+    body += f"    {plan.target}[0] = {total};\n  }}\n"
 
     def compute(arrays: Mapping[str, Array], names: Mapping[str, int | float]) -> dict[str, Array]:
         return _computed(plan, shifted, rule, ("1",), arrays, names)
 
     specification = Specification(
-        f"fold_{plan.target}".lower(), "fold", tuple(parameters),
+        f"{pattern.replace(' ', '_')}_{plan.target}".lower(), pattern, tuple(parameters),
         f"{plan.target} = {value_text(plan.value, 'int', plain_text)}", (RULES[rule], INDEX_LIMIT),
     )  # fmt: skip
     return Draft(specification, body, ("1",), (256,), compute)
@@ -277,9 +297,16 @@ def _check_scatter(reading: Reading, plan: Plan, shape: tuple[str, ...]) -> None
                       "indices a permutation?")  # fmt: skip
 
 
-def _can_leave(load: Load, loops: set[str]) -> bool:
-    """Whether an index may lie outside its axis."""
-    return any(not isinstance(one, (Load, Name)) for one in load.indices)
+def _can_leave(load: Load, shape: tuple[str, ...], limits: Mapping[str, str]) -> bool:
+    """Whether an index may lie outside its axis; ``n - 1 - i`` of an i below n does not."""
+
+    def stays(index: Expression, extent: str) -> bool:
+        turned = reversed_index(index, extent)
+        if turned is not None:
+            return limits.get(turned[0]) == extent
+        return isinstance(index, (Load, Name))
+
+    return not all(stays(index, extent) for index, extent in zip(load.indices, shape, strict=True))
 
 
 def _edge_rule(reading: Reading, has_fold: bool) -> str:

@@ -88,7 +88,7 @@ class Formula:
 # Functions of one argument; and those of two.
 _UNARY_FUNCTIONS_TEXT = (
     "exp log ln sqrt sin cos tan tanh sinh cosh abs fabs floor ceil atan asin acos log2 log10 log1p expm1 erf "
-    "cbrt rsqrt relu sigmoid exp2 expf logf sqrtf sinf cosf tanhf fabsf erff rsqrtf"
+    "cbrt rsqrt relu sigmoid silu swish exp2 expf logf sqrtf sinf cosf tanhf fabsf erff rsqrtf"
 )
 UNARY_FUNCTIONS = _UNARY_FUNCTIONS_TEXT.split()
 BINARY_FUNCTIONS = ["max", "min", "pow", "fmax", "fmin", "fmaxf", "fminf", "powf"]

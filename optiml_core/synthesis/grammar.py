@@ -46,8 +46,10 @@ SIZE = rf"(?:(?:rows|columns|length|size)(?= (?:x|by|rows|columns|\)|\]|{KIND}|e
 SIZES = rf"{SIZE}(?: (?:x|by) {SIZE}){{1,3}}"
 NUMBER = r"(?:- )?(?:\d[\w.+-]*|\.\d\w*)"
 ADJECTIVE = r"(?:real|dense|row - major|contiguous|sorted|square|input|device|1 - ?d|2 - ?d|3 - ?d|output)"
+_COMMAS = rf"{SIZE}(?: (?:x|by|,) {SIZE}){{0,3}}"
 BRACKETS = (
-    rf"(?:\( {SIZE}(?: (?:x|by|,) {SIZE}){{0,3}} \)|\[ {SIZE}(?: (?:x|by|,) {SIZE}){{0,3}} \](?: \[ {SIZE} \]){{0,3}})"
+    rf"(?:\( {_COMMAS} \)|\[ {_COMMAS} \](?: \[ {SIZE} \]){{0,3}}|\( {SIZE} {TYPE}(?: each)? \)|"
+    rf"\( {SIZES} ,? ?{TYPE} \)|\( {TYPE} ,? ?{SIZES} \))"
 )
 ITEM = rf"{NAME}(?: {BRACKETS})?(?: \( {TYPE} \))?"
 # `n floats in x and m floats in y` is no list of x and m.
@@ -152,14 +154,16 @@ def cover(tokens: Sequence[str], found: Sequence[Found]) -> Cover:
     ending: dict[int, list[Found]] = {}
     for one in found:
         ending.setdefault(one.end, []).append(one)
-    best: list[tuple[int, int]] = [(0, 0)]
+    best: list[tuple[int, int, int]] = [(0, 0, 0)]  # tokens outside, phrases, operations among them
     chosen: list[Found | None] = [None]
     for place in range(1, len(tokens) + 1):
-        cost = (best[place - 1][0] + 1, best[place - 1][1] + 1)
+        outside, phrases, operations = best[place - 1]
+        cost = (outside + 1, phrases + 1, operations)
         last: Found | None = None
         for one in ending.get(place, ()):
-            weight = 0 if one.kind == "filler" else 1
-            other = (best[one.start][0], best[one.start][1] + 1 + weight)
+            outside, phrases, operations = best[one.start]
+            weight = 1 if one.kind == "filler" else 2
+            other = (outside, phrases + weight, operations + one.kind.startswith("op:"))
             if other < cost:
                 cost, last = other, one
         best.append(cost)

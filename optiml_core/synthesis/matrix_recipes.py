@@ -21,16 +21,18 @@ from optiml_core.synthesis.drafting import (
 )
 from optiml_core.synthesis.formula_recipes import draft_of
 from optiml_core.synthesis.formulas import Formula, Name, Operation, parts_of
+from optiml_core.synthesis.grammar import Found
 from optiml_core.synthesis.reading import Reading, noun
 from optiml_core.synthesis.records import Array, Draft, Specification
 
+OPERATIONS = ("multiply", "multiply two", "matrix product", "matrix vector", "product in text", "batch")
 Names = Mapping[str, int | float]
 
 
 def product(reading: Reading) -> Draft:
     """``C = A B``, ``multiply A and B``, a batch of products, matrix times vector; all row-major."""
     written = reading.op("product in text")
-    multiply = reading.op("multiply")
+    multiply = reading.op("multiply") or reading.op("multiply two")
     batch = reading.op("batch")
     named = reading.op("matrix product")
     by_vector = reading.op("matrix vector")
@@ -74,6 +76,24 @@ def product(reading: Reading) -> Draft:
     if (batch is not None or (named is not None and named.groups.get("batched"))) and len(shapes[0]) != 3:
         raise Missing(f"How many matrices are in the batch? Write `{left} (batch x m x k)`.")
     return _product_of(reading, target, left, right)
+
+
+def is_the_product(reading: Reading) -> bool:
+    """Whether the one formula, ``C = A * B``, only spells out the matrix product that is named beside it."""
+    named = [name for name in ("matrix product", "matrix vector", "batch") if name in reading.operations]
+    if not named or len(reading.formulas) != 1 or "product in text" in reading.operations:
+        return False
+    (given,) = reading.formulas
+    parts = parts_of(given.value)
+    names = [one.name for one in parts if isinstance(one, Name)]
+    if not isinstance(given.value, Operation) or given.value.operator != "*" or len(names) != 2 or given.adds:
+        return False
+    if given.indices:
+        return False
+    groups = {"target": given.target, "left": names[0], "right": names[1]}
+    text = " ".join(reading.tokens[given.start : given.end])
+    reading.operations["product in text"] = Found("op:product in text", given.start, given.end, groups, text)
+    return True
 
 
 def formula(reading: Reading) -> Draft:

@@ -12,15 +12,13 @@ from attrs import define, evolve, field, frozen
 
 from optiml_core.synthesis.formulas import Formula, Load, find_formulas, loads_in, names_in, tokenize
 from optiml_core.synthesis.grammar import NAME, SIZE, TYPE, TYPE_WORDS, Cover, Found, candidates, cover
+from optiml_core.synthesis.missing import OPERATION_WORDS, Missing, check_count
 from optiml_core.synthesis.vocabulary import phrases
 
-AFTER_A_NAME = frozenset(("and", "into", "to", "by", "in", "is", "of", "from", "with", "has", "holds", "times"))
+_AFTER_A_NAME = "and into to by in is of from with has have hold holds are at over along on times contains element-wise"
+AFTER_A_NAME = frozenset(_AFTER_A_NAME.split())
 NUMBERS = {"two": 2, "both": 2, "three": 3, "four": 4}
 MOST_TOKENS = 300
-
-
-class Missing(Exception):
-    """Raised where the text leaves something open or contradicts itself; becomes the one question."""
 
 
 @frozen
@@ -47,6 +45,7 @@ class Reading:
     marks: dict[str, Found] = field(factory=dict)
     scalars: dict[str, str | None] = field(factory=dict)  # name -> type
     number_type: str | None = None  # the one floating type named, else the one type
+    counted_type: str | None = None  # what "n doubles" alone says
     length: str | None = None  # what "both of n doubles" says of every array without extents
     indices: set[str] = field(factory=set)  # names between the brackets of the formulas
     used: set[str] = field(factory=set)  # marks and operations that a recipe has taken up
@@ -112,7 +111,7 @@ def read(text: str) -> Reading:
     formulas = find_formulas(tokens)
     found = candidates(tokens, phrases()) + [Found("formula", f.start, f.end, {}, "", f) for f in formulas]
     indices = {name for f in formulas for load in _all_loads(f) for index in load.indices for name in names_in(index)}
-    found = [one for one in found if not _has_loose_index(one, indices)]
+    found = [one for one in found if not _has_loose_index(one, indices) and not _names_an_operation(one)]
     first = cover(tokens, [one for one in found if not _is_bare(one)])
     # A lone name is a phrase only where another phrase says what it is.
     known = {item for one in first.found for item in _named(one)}
@@ -126,7 +125,7 @@ def read(text: str) -> Reading:
     for one in chosen.found:
         _understand(reading, one)
     _common_extent(reading)
-    types = {one.type for one in reading.declared.values() if one.type}
+    types = {one.type for one in reading.declared.values() if one.type} | {reading.counted_type} - {None}
     floating = types & {"float", "double"}
     reading.number_type = next(iter(floating or types)) if len(floating or types) == 1 else None
     for formula in reading.formulas:
@@ -172,6 +171,11 @@ def _is_bare(one: Found) -> bool:
         return False
     said = {name for name, value in one.groups.items() if value and name not in ("items", "many")}
     return not said and not any(sign in one.groups.get("items", "") for sign in "([")
+
+
+def _names_an_operation(one: Found) -> bool:
+    """``matrix product`` and ``max of n floats`` are no arrays."""
+    return one.kind == "np" and any(name.lower() in OPERATION_WORDS for name in _named(one))
 
 
 def _has_loose_index(one: Found, indices: set[str]) -> bool:
@@ -249,6 +253,8 @@ def noun(reading: Reading, one: Found, suffix: str = "") -> list[str]:
         and not re.search(r"\b(in|of)\b", one.text)
     ):
         raise Missing(f"Is `{groups['count']}` the number of arrays, or of elements?")
+    for key in ("count", "pre"):
+        check_count(groups.get(key, ""))
     adjectives = f"{groups.get('adjectives', '')} {groups.get('padjectives', '')}".lower()
     names = []
     for item in items:
@@ -258,6 +264,9 @@ def noun(reading: Reading, one: Found, suffix: str = "") -> list[str]:
         if own and said and own != said[0]:
             raise Missing(f"Has `{item['name']}` the extents {' x '.join(own)} or {' x '.join(said[0])}?")
         shape = own or (said[0] if said else None)
+        inside = re.search(rf"\b({TYPE})\b", item["brackets"], re.IGNORECASE)
+        if inside is not None:
+            item["type"] = inside[1]
         is_detailed = bool(shape or ctype or item["type"] or kind)
         reading.add(item["name"], type_named(item["type"]) or ctype, shape, bool(kind), not is_detailed)
         if shape is not None:
@@ -293,6 +302,10 @@ def _understand(reading: Reading, one: Found) -> None:
         if name in table and what == "op":
             raise Missing(f"I read two operations, `{table[name].text}` and `{one.text}`; which one is wanted?")
         table[name] = one
+        if one.groups.get("side"):
+            reading.marks["rows" if one.groups["side"].lower() == "row" else "columns"] = one
+        if one.groups.get("inside"):
+            reading.marks["in place"] = one
         for suffix in sorted({key[-1] for key in one.groups if re.fullmatch(r"items\d", key)}):
             noun(reading, one, suffix)
         for key in ("name", "filter", "filter2", "target"):
@@ -323,6 +336,7 @@ def _declaration(reading: Reading, one: Found, name: str) -> None:
             raise Missing(f"What does `{one.text}` say?")
         noun(reading, one)
     elif name in ("holds", "holds one", "holds them"):
+        check_count(groups.get("count", ""))
         for item in _items(groups["items"]):
             size = groups.get("count") or groups.get("size")
             reading.add(item["name"], type_named(groups.get("type", "")), (size,) if size else None, True)
@@ -336,7 +350,9 @@ def _declaration(reading: Reading, one: Found, name: str) -> None:
     elif name == "spectrum":
         for part in (groups["re"], groups["im"]):
             reading.add(part, type_named(groups["type"]), (groups["size"],), True)
-    elif name in ("all of", "all grids", "coordinates", "loop", "graph", "leaves", "same"):
+    elif name in ("all of", "all grids", "coordinates", "loop", "graph", "leaves", "same", "counted"):
+        if name in ("counted", "all of"):
+            check_count(groups.get("size", ""))
         if name in reading.marks:
             raise Missing(f"`{reading.marks[name].text}` or `{one.text}`: which is meant?")
         reading.marks[name] = one
@@ -344,7 +360,7 @@ def _declaration(reading: Reading, one: Found, name: str) -> None:
 
 def _common_extent(reading: Reading) -> None:
     """``both of n doubles``: the extents and type of every array that has none of its own."""
-    for kind in ("all of", "all grids", "same", "coordinates", "loop"):
+    for kind in ("all of", "all grids", "same", "coordinates", "loop", "counted"):
         one = reading.mark(kind)
         if one is None:
             continue
@@ -359,11 +375,21 @@ def _common_extent(reading: Reading) -> None:
             reading.length = _group(one, "size", "below") or reading.length
             continue
         for each in list(reading.declared.values()):
+            if each.shape not in (None, shape) and shape is not None and each.name not in reading.outputs:
+                said = " x ".join(each.shape or ())
+                raise Missing(f"`{one.text}`, but `{each.name}` is {said}; which is meant?")
+            if kind == "counted" and ctype is not None and each.type not in (None, ctype) and each.is_array:
+                raise Missing(f"`{one.text}`, but `{each.name}` holds {each.type}; which is meant?")
             if each.shape is None and (each.is_array or kind in ("all of", "all grids")):
                 reading.add(each.name, None if each.type else ctype, shape, True)
         if shape is not None and len(shape) == 1:
             reading.length = shape[0]
+        if kind == "counted":
+            reading.counted_type = ctype
         if ctype is not None and kind == "all of":
             for each in list(reading.declared.values()):
                 if each.type is None:
                     reading.add(each.name, ctype, None)
+
+
+__all__ = ["Missing"]

@@ -230,10 +230,17 @@ COMPARISONS = {
 
 def counting(reading: Reading) -> Draft:
     """How many elements are greater, smaller, equal."""
-    found = reading.op("count")
-    assert found is not None
-    end = next(end for end in ("", "2", "3") if found.groups.get(f"how{end}"))
-    how, limit = found.groups[f"how{end}"], found.groups[f"value{end}"].replace("- ", "-")
+    found, zeros = reading.op("count"), reading.op("count zeros")
+    if found is not None and zeros is not None:
+        raise Missing(f"Count `{found.text}` or `{zeros.text}`?")
+    if zeros is not None:
+        end, limit = "", "0"
+        how = "not equal to" if zeros.groups.get("not") else "equal to"
+        found = zeros
+    else:
+        assert found is not None
+        end = next(end for end in ("", "2", "3") if found.groups.get(f"how{end}"))
+        how, limit = found.groups[f"how{end}"], found.groups[f"value{end}"].replace("- ", "-")
     source = only_input(reading)
     ctype = ctype_of(reading, source)
     shape = reading.shape_of(source) or ()

@@ -43,12 +43,12 @@ RECIPES: tuple[tuple[tuple[str, ...], Recipe], ...] = (
     (("permute",), formula_recipes.permutation_of_axes),
     (("convolution",), window_recipes.convolution),
     (("neighbours",), window_recipes.average_of_neighbours),
-    (("multiply", "matrix product", "matrix vector", "product in text", "batch"), matrix_recipes.product),
+    (matrix_recipes.OPERATIONS, matrix_recipes.product),
     (("dot",), matrix_recipes.dot_product),
     (("argmax", "argmin"), reduction_recipes.argument_of_extreme),
-    (("count",), reduction_recipes.counting),
+    (("count", "count zeros"), reduction_recipes.counting),
     (("scan",), row_recipes.scan),
-    (("axpy", "scale", "add value", "divide value", "pair", "apply", "copy", "fill"), element_recipes.phrase),
+    (element_recipes.OPERATIONS, element_recipes.phrase),
     (reduction_recipes.OPERATIONS, reduction_recipes.reduction),
 )
 KNOWN = (
@@ -122,7 +122,7 @@ def _specify(text: str) -> Draft | Question:
         if not reading.tokens:
             return Question("What should the kernel compute?")
         recipes = {recipe for names, recipe in RECIPES if any(name in reading.operations for name in names)}
-        if reading.formulas:
+        if reading.formulas and not matrix_recipes.is_the_product(reading):
             recipes.add(matrix_recipes.formula)
         unread = reading.cover.unread
         if unread:

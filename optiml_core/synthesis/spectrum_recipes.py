@@ -44,7 +44,7 @@ def pairwise(reading: Reading) -> Draft:
     target = reading.output or named or "out"
     points = reading.mark("doubles points")
     if points is not None:
-        reading.number_type = type_named(points.groups["type"])
+        reading.number_type = type_named(points.groups.get("type") or points.groups["type2"])
     shape = reading.mark("shape")
     if shape is not None and extents(shape.groups["shape"]) != (m, n):
         raise Missing(f"The distances form a {m} x {n} matrix, not {shape.groups['shape']}; which is meant?")

@@ -48,8 +48,16 @@ COMPARISON = (
     r"smaller than|below|at most|equal to|not equal to|exactly|>=|<=|>|<|=="
 )
 DO = r"(?:(?:compute|computes|calculate|find|determine|take|get|do|perform|apply|run|form|make|build|evaluate|return) )?(?:the |an )?"
-FUNCTION = rf"(?P<function>{'|'.join(sorted(UNARY_FUNCTIONS, key=len, reverse=True))}|square root|exponential|absolute value|square|negation|reciprocal|logarithm)"
+SIDE = rf"{DO}(?:(?P<side>row|column)(?: - wise)? )?"
+FUNCTION = rf"(?P<function>silu|swish|{'|'.join(sorted(UNARY_FUNCTIONS, key=len, reverse=True))}|square root|exponential|absolute value|square|negation|reciprocal|logarithm)"
 
+# Headings of a formula: the formula says what is computed.
+TITLES = (
+    "saxpy|daxpy|axpy|gelu|silu|swish|relu|leaky relu|sigmoid|softplus|heat equation|heat|diffusion|laplace|laplacian|"
+    "wave equation|jacobi|dequanti[sz]e|dequanti[sz]ation|embedding lookup|outer product|leapfrog|euler|verlet|blur|"
+    "grayscale|rgb to grayscale|convert (?:an )?rgb image to grayscale|weighted sum|linear interpolation|lerp|"
+    "gravity|n - body|momentum|sgd|weight decay|fma|polynomial|smoothing|gradient|reverse|squared error"
+)
 FILLERS = (
     r"[,.;:]", r"and", r"please", r"the", r"then(?= (?:store|write|put|save))", r"todo :?", r"@ ?brief",
     r"(?:please )?(?:write|make|create|implement|i need|we need|generate)(?: me)? (?:an |the )?(?:simple )?(?:cuda |gpu )?(?:kernel|function)"
@@ -58,12 +66,14 @@ FILLERS = (
     r"compute|computes|calculate|calculates|set|evaluate", r"compute the (?:powers?|values?|results?)", r"in cuda|on the gpu|on gpu|in parallel",
     r"for(?= )|where|with|given|using|let", r"\( (?:saxpy|daxpy|axpy|gemm|sgemm|dgemm|gemv|spmv|jacobi|relu|prefix sum|reduction) \)",
     rf"(?:apply|evaluate|do|perform|set)(?= {NAME} =| {NAME} \[)|to (?:each|every|all)(?: elements?| values?)?(?: of| in)?",
-    r"(?:stored |in )?row - major(?: order)?|stored row by row|\( row - major \)", r"smooth(?= )", r"update(?= )",
+    rf"(?:apply |compute |do )?(?:the )?(?:{TITLES})(?: (?:kernel|activation|function|step|update|operation|conversion|forces?))* :",
+    rf"(?:apply |compute |do )?(?:the )?(?:{TITLES})(?: (?:activation|step|update))?(?= {NAME} (?:=|\[))",
+    r"(?:stored |in )?row - major(?: order)?|stored row by row|\( row - major \)", r"smooth(?= )", rf"to(?= (?:the )?{SIZE} {TYPE})", r"update(?= )",
 )  # fmt: skip
 
 MARKS = {
-    "rows": rf"{ROW_WORDS}|row - wise|rowwise|by rows?|per row|along the (?:last|inner) (?:axis|dimension)|for each row independently",
-    "columns": rf"{COLUMN_WORDS}|column - wise|columnwise|by columns?|along the first (?:axis|dimension)",
+    "rows": rf"{ROW_WORDS}|row - wise|rowwise|by rows?|per(?: -)? row|along the (?:last|inner) (?:axis|dimension)|for each row independently",
+    "columns": rf"{COLUMN_WORDS}|column - wise|columnwise|by columns?|per(?: -)? column|along the first (?:axis|dimension)",
     "all": r"(?:of |over |in )?(?:all|all the|every|the whole|whole|the entire)(?: elements?| entries| values| array| matrix| vector)?(?: of| in)?",
     "zero outside": rf"{OUTSIDE} (?:count|counts|is|are|is taken|are taken|be|is treated|are treated)?(?: as| to be)? ?(?:zeros?|0)|"
     r"(?:with |using )?zero(?: -)? ?(?:padding|padded|boundary|boundaries|boundary conditions?)|zeros? outside|(?:with )?zero - padded borders?|"
@@ -81,7 +91,7 @@ MARKS = {
     "first of ties": r"; if there are several , the first|(?:the )?first (?:one )?(?:if there are several|of equal ones|in case of ties|on ties)",
     "unit range": r"(?:all )?(?:in|between|from) (?:the range )?(?:\[ 0 , 1 [\])]|0 (?:and|to) 1)",
     "permutation": r"\( an permutation \)|(?:all )?(?:indices |entries )?(?:are )?(?:distinct|unique)(?: indices)?",
-    "doubles points": rf"\( (?P<type>{TYPE})(?: , coordinates of an point next to each other)? \)",
+    "doubles points": rf", (?P<type2>{TYPE})|\( (?P<type>{TYPE})(?: , coordinates of an point next to each other)? \)",
     "shape": rf"an (?P<shape>{SIZE} (?:x|by) {SIZE}) (?:matrix|array|grid)",
     "jacobi": r"(?:one |an )?jacobi (?:step|iteration|sweep)(?: on| over)?",
     "weights": rf"(?:with |and )?(?:the )?(?:learned |learnable )?(?:weights?|scale|gain) (?:vector )?(?P<name>{NAME})(?: (?P<extent>{EXTENT}))?|scaled by (?P<scale>{NAME})",
@@ -91,8 +101,9 @@ MARKS = {
 }  # fmt: skip
 
 DECLARATIONS = {
+    "counted": rf",? ?(?:for |of |over |on )?(?:all |the )?(?P<size>{SIZE}) (?:(?P<type>{TYPE})|elements|points|entries|values)(?: each)?",
     "copula": rf"(?P<items>{ITEMS}) (?:is|are) (?:an |the |two |three )?(?P<adjectives>(?:real |dense |row - major |contiguous |sorted |square |input )*)"
-    rf"(?:(?P<count>{SIZE}) (?=floats|doubles|ints|bytes))?(?P<pre>{SIZES} )?(?P<type>{TYPE} )?(?P<kind>{KIND})?(?: (?P<extent>{EXTENT}|of {SIZE} {TYPE}))?",
+    rf"(?:(?P<count>{SIZE}) (?=floats|doubles|ints|bytes))?(?P<pre>{SIZES} )?(?P<type>{TYPE} )?(?P<kind>{KIND})?(?: ?(?P<extent>{EXTENT}|of {SIZE} {TYPE}|{BRACKETS}))?",
     "holds": rf"(?P<items>{ITEMS}) (?:each )?(?:holds?|contains?|has|have) (?P<count>{SIZE}) (?:real )?(?P<type>{TYPE}|elements|values)(?: each)?",
     "holds one": rf"(?P<items>{NAME}) (?:holds|contains|has) one (?P<type>{TYPE}) for each (?:of the (?P<size>{SIZE}) )?(?:nodes?|points?|edges?|rows?|particles?)",
     "holds them": rf"(?P<items>{NAME}) (?:holds|contains) (?:them|these)(?: as (?P<type>{TYPE}))?",
@@ -111,20 +122,26 @@ DECLARATIONS = {
 }  # fmt: skip
 
 OPERATIONS = {
-    "sum of squares": rf"{DO}(?:sum of (?:the )?squares|sum of squared (?:elements|values))(?: of)?(?: all)?",
-    "sum of absolute": rf"{DO}(?:sum of (?:the )?absolute values|(?:l1|manhattan|1)(?: -)? ?norm)(?: of)?",
-    "euclidean norm": rf"{DO}(?:euclidean|l2|2)(?: -)? ?(?:norm|length)s?(?: of)?",
-    "largest absolute": rf"{DO}(?:(?:largest|maximum|max) absolute value|(?:infinity|max|maximum)(?: -)? ?norm)s?(?: of)?",
+    "sum of squares": rf"{SIDE}(?:sum of (?:the )?squares|sum of squared (?:elements|values))(?: of)?(?: all)?",
+    "sum of absolute": rf"{SIDE}(?:sum of (?:the )?absolute values|(?:l1|manhattan|1)(?: -)? ?norm)(?: of)?",
+    "euclidean norm": rf"{SIDE}(?:euclidean|l2|2)(?: -)? ?(?:norm|length)s?(?: of)?",
+    "largest absolute": rf"{SIDE}(?:(?:largest|maximum|max) absolute value|(?:infinity|max|maximum)(?: -)? ?norm)s?(?: of)?",
     "norm": rf"{DO}norms?(?: of)?",
-    "mean": rf"{DO}(?:mean|average)s?(?: value)?(?: of)?",
-    "largest": rf"{DO}(?:{LARGEST})(?: element| value| entry)?(?: of| in| among)?",
-    "smallest": rf"{DO}(?:{SMALLEST})(?: element| value| entry)?(?: of| in| among)?",
-    "sum": rf"{DO}(?:sums?|total|reduce sum|sum reduction|reduction \( sum \))(?: up)?(?: of)?|{DO}add up|(?:column|row) sums?(?: of)?|sum - reduce",
-    "argmax": rf"{DO}(?:argmax|(?:position|index|place)(?: of)?(?: the)? (?:{LARGEST})(?: element| value)?)(?: of)?(?: along| in| among)?",
-    "argmin": rf"{DO}(?:argmin|(?:position|index|place)(?: of)?(?: the)? (?:{SMALLEST})(?: element| value)?)(?: of)?(?: along| in| among)?",
+    "mean": rf"{SIDE}(?:mean|average)s?(?: value)?(?: of)?",
+    "largest": rf"{SIDE}(?:{LARGEST})(?: element| value| entry)?(?: of| in| among)?",
+    "smallest": rf"{SIDE}(?:{SMALLEST})(?: element| value| entry)?(?: of| in| among)?",
+    "sum": rf"{SIDE}(?:sums?|total|reduce sum|sum reduction|reduction \( sum \))(?: up)?(?: of)?|{DO}add up|sum - reduce",
+    "argmax": rf"{SIDE}(?:argmax|(?:position|index|place)(?: of)?(?: the)? (?:{LARGEST})(?: element| value)?)(?: of)?(?: along| in| among)?",
+    "argmin": rf"{SIDE}(?:argmin|(?:position|index|place)(?: of)?(?: the)? (?:{SMALLEST})(?: element| value)?)(?: of)?(?: along| in| among)?",
     "count": rf"(?:count|find)(?: how many| the number)? (?:of )?{ONE} (?:that )?(?:are|is) (?P<how>{COMPARISON}) {VALUE}|"
     rf"{DO}(?:count|number) of (?:the )?(?:elements|values|entries) (?:of|in) {TWO} (?:that are )?(?P<how2>{COMPARISON}) {VALUE.replace('<value', '<value2').replace('valuetype', 'valuetype2')}|"
     rf"count (?:how many |the )?(?:elements|values|entries) (?:of|in) {THREE} (?:that )?(?:are )?(?P<how3>{COMPARISON}) {VALUE.replace('<value', '<value3').replace('valuetype', 'valuetype3')}",
+    "count zeros": rf"{DO}(?:count|number of|count of)(?: the| of)? (?P<not>non - ?zero|non ?zero)?(?:zero)?s?(?: elements| values| entries)? (?:of|in) {ONE}",
+    "vector distance": rf"{DO}(?P<squared>squared )?(?:euclidean|l2) distance (?:between|of) {ONE}",
+    "mean squared error": rf"{DO}(?:mean squared error|mse|mean square error)(?: of| between) {ONE}",
+    "clamp": rf"(?:clamp|clip) {EACH}{ONE} (?:to|between|into) (?:the range )?(?:\[ (?P<low>{NUMBER}|{NAME}) , (?P<high>{NUMBER}|{NAME}) \]|(?P<low2>{NUMBER}|{NAME}) and (?P<high2>{NUMBER}|{NAME}))",
+    "add to rows": rf"add (?:the |an )?(?:(?P<biastype>{TYPE}) )?(?:vector |bias )*(?P<bias>{NAME}|bias)(?: of length {SIZE}| \( {SIZE} {TYPE} \))? to (?:each|every) (?P<axis>row|column) of {ONE}",
+    "reverse": rf"reverse (?:the order of )?{ONE}",
     "scan": rf"{DO}(?P<which>inclusive |exclusive )?(?:(?P<running>running sums?|cumulative sums?|cumsum)|prefix sums?|prefix - sum|(?:plus )?scan)(?: of| over| along)?(?: the)?",
     "softmax": rf"{DO}(?P<log>log(?: -)? ?)?softmax(?: of| over)?|{DO}(?P<log2>log)softmax(?: of| over)?",
     "layer norm": rf"{DO}layer(?: -)? ?norm(?:ali[sz]ation)?(?: of| over)?|layer - normali[sz]e|normali[sz]e (?:each|every) row of(?= )",
@@ -133,7 +150,8 @@ OPERATIONS = {
     "permute": rf"permute (?:the (?:axes|dimensions) of )?{ONE} (?:to|into) (?:the )?(?:shape |order )?\( (?P<to>{SIZE}(?: (?:x|,) {SIZE}){{1,3}}) \)|"
     rf"permute (?:the (?:axes|dimensions) of )?{TWO} (?:by|with|in the order|to the order|as) \( (?P<axes>\d(?: , \d){{1,3}}) \)",
     "product in text": rf"(?P<target>{NAME}) = (?P<left>{NAME})(?: @)? (?P<right>{NAME})",
-    "multiply": rf"multiply {ONE} (?:by|with|and|times) {TWO}|(?:multiply|matrix - multiply) {THREE}",
+    "multiply": rf"multiply (?!two |the two |both ){ONE} (?:by|with|and|times) {TWO}",
+    "multiply two": rf"(?:multiply|matrix - multiply) {THREE}",
     "matrix product": rf"{DO}(?P<batched>batch(?:ed)? (?:of )?)?(?:matrix products?|matrix(?: -)? multipl(?:y|ication)|matmuls?|sgemm|dgemm|gemm|bmm|(?:general )?matrix - matrix (?:product|multiplication))(?: of| for)?",
     "matrix vector": rf"{DO}(?:matrix(?: -)? vector (?:products?|multipl(?:y|ication))|gemv|sgemv|dgemv)(?: of| for)?",
     "batch": rf"for (?:each|every)(?: of the {SIZE})? (?:batch(?: element)?|matrix|pair|slice)(?: in the batch)?(?: [a-z])?",
@@ -142,9 +160,10 @@ OPERATIONS = {
     "scale": rf"(?:scale|multiply) {EACH}{ONE} (?:by|with) {VALUE}",
     "add value": rf"(?P<verb>add|subtract) (?P<value>{NUMBER}|(?:the )?(?:scalar|constant) {NAME}) (?:to|from) {EACH}{ONE}",
     "divide value": rf"divide {EACH}{ONE} by (?P<value>{NUMBER}|(?:the )?(?:scalar|constant) {NAME})",
-    "pair": rf"(?P<verb>add|subtract|divide) {ONE} (?P<by>and|by|to|from|with) {TWO}|(?P<verb2>add) {THREE}|"
+    "pair": rf"(?P<verb>add|subtract|divide) (?!two |the two |both ){ONE} (?P<by>and|by|to|from|with) {TWO}|"
     rf"(?:element ?- ?wise|elementwise) (?P<noun>sum|product|difference|quotient|addition|multiplication|maximum|minimum) of {noun_phrase('4')}",
-    "apply": rf"(?:(?:apply|compute|take|evaluate) )?(?:the )?{FUNCTION}(?: function| activation)? (?:to|of|on) {EACH}{ONE}|(?P<function2>square|negate) {EACH}{TWO}",
+    "add two": rf"add {THREE}",
+    "apply": rf"(?:(?:apply|compute|take|evaluate) )?(?:the )?{FUNCTION}(?: function| activation)?(?P<inside> in place)? (?:to|of|on) {EACH}{ONE}|(?P<function2>square|negate) {EACH}{TWO}",
     "copy": rf"copy {ONE}(?: (?:to|into) (?P<target>{NAME}))?",
     "fill": rf"(?:fill|set) {EACH}{ONE} (?:with|to) (?P<value>{NUMBER})",
     "neighbours": rf"(?:set )?(?:every |each )?(?P<interior>interior )?point of (?P<target>{NAME}) becomes the average of its (?P<many>four|two|4|2)(?: nearest| direct)? neighbou?rs in (?P<source>{NAME})|"
