@@ -192,6 +192,7 @@ def main() -> None:
             sites_compared += len({*emulated, *counted})
             compared += sum(len(OF_SPACE[site[2]]) for site in {*emulated, *counted})
     unexplained = [difference for difference in all_different if not difference.why]
+    left = [name for name in cases.SIZES if name not in kernels]
     text = f"""# The emulator's counts against Nsight Compute's
 
 {len(rows)} kernels of `benchmarks/prediction/kernels`, at sizes of which the emulator runs every block, with the same
@@ -238,6 +239,13 @@ to the last digit (above); beside ncu's passes stands a quarter of each site's a
 - A shared counter that goes up by a constant one takes the lanes of one address in one pass (`ATOMS.POPC.INC`), which
   was counted as one pass each (`histogram256_shared`: 28,868 wavefronts instead of 25,792, `histogram_shared`
   likewise).
+"""
+    if left:
+        text += f"""
+## Not compared yet
+
+{len(left)} more kernels are in `cases.py`, held-out ones and some that are meant to be hard to count, of which ncu's
+counters have not been taken: {", ".join(left)}.
 """
     (RESULTS / "emulator_against_ncu.md").write_text(text)
     print(f"{compared} counts, {len(all_different)} differ, {len(unexplained)} unexplained", file=sys.stderr)
