@@ -19,7 +19,7 @@ from optiml_core.cli.output import print_json
 from optiml_core.cli.output_file import check_writable
 from optiml_core.cli.progress import ProgressLine
 from optiml_core.cli.target import Target, open_target
-from optiml_core.cli.target_device import choose_device, choose_gpu
+from optiml_core.cli.target_device import choose_gpu, choose_running_device
 from optiml_core.cli.verdict_text import verdict_json
 from optiml_core.cli.workload_file import read_workload_file
 from optiml_core.records import Failure, Measurement, Variant
@@ -78,7 +78,7 @@ def make_problem(arguments: argparse.Namespace, target: Target) -> SearchProblem
     """The search problem that the arguments describe."""
     assert target.kernel is not None
     flags = choose_flags(arguments, target.path)
-    device = choose_device(arguments.device)
+    device = choose_running_device(arguments.device)
     try:
         allow = parse_allow(arguments.allow)
     except UnknownFreedom as error:

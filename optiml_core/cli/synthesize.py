@@ -11,7 +11,7 @@ from optiml_core.cli.failure import BAD_INPUT, DONE, NEGATIVE, CommandFailure, b
 from optiml_core.cli.output import messages, print_json, results
 from optiml_core.cli.output_file import check_writable
 from optiml_core.cli.target import split_target
-from optiml_core.cli.target_device import choose_device, choose_gpu
+from optiml_core.cli.target_device import choose_gpu, choose_running_device
 from optiml_core.device.cuda import CudaDevice
 from optiml_core.device.protocol import Device
 from optiml_core.language_models import SamplingSettings
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit status 0: a kernel that passed its checks; 1: a question or a failed check; 2 bad input; 3 missing."""
     text = description(arguments.description)
     check_writable(arguments.output, arguments.description)
-    device = open_device(choose_device(arguments.device), discover())
+    device = open_device(choose_running_device(arguments.device), discover())
     if isinstance(device, Failure):
         raise CommandFailure(device)
     models = [] if arguments.recipes_only else open_models()

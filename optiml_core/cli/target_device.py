@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from optiml_core.cli.failure import CommandFailure, bad_input
+from optiml_core.cli.failure import MISSING, CommandFailure, bad_input
 from optiml_core.device.cuda import find_gpus
 from optiml_core.device.recorded import read_record
 from optiml_core.records import Failure
-from optiml_core.toolchain import DEFAULT_GPU, GpuFacts, architecture_of, gpu_facts
+from optiml_core.toolchain import DEFAULT_GPU, GpuFacts, architecture_of, discover, gpu_facts
 
 
 def choose_device(text: str) -> str:
@@ -20,6 +20,17 @@ def choose_device(text: str) -> str:
     if text == "emulator" or re.fullmatch(r"cuda:\d+|recorded:.+", text):
         return text
     raise bad_input(f"unknown device {text!r}", cure="use auto, emulator, cuda:N or recorded:FOLDER")
+
+
+def choose_running_device(text: str) -> str:
+    """The same for commands that cannot do without running kernels: the emulator needs its compiler."""
+    device = choose_device(text)
+    compiler = discover().tool("g++")
+    if device == "emulator" and compiler.path is None:
+        raise CommandFailure(
+            Failure("missing-tool", f"the emulator needs g++: {compiler.reason}", cure=compiler.cure), MISSING
+        )
+    return device
 
 
 def gpu_here(index: int = 0) -> str | None:

@@ -8,7 +8,7 @@ from optiml_core.cli.compile_flags import choose_flags
 from optiml_core.cli.failure import BAD_INPUT, DONE, NEGATIVE, CommandFailure
 from optiml_core.cli.output import print_json, results
 from optiml_core.cli.target import choose_kernel, open_target
-from optiml_core.cli.target_device import choose_device
+from optiml_core.cli.target_device import choose_running_device
 from optiml_core.cli.verdict_text import print_verdict, verdict_json
 from optiml_core.cli.workload_file import read_workload_file
 from optiml_core.records import Failure, Variant
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     change = launch_change_of(workload, candidate.unit, candidate_kernel)
     if isinstance(change, Failure):
         raise CommandFailure(change, BAD_INPUT)
-    device = open_device(choose_device(arguments.device), toolchain)
+    device = open_device(choose_running_device(arguments.device), toolchain)
     if isinstance(device, Failure):
         raise CommandFailure(device)
     pool = CompilePool(toolchain, 1, Store.open())

@@ -305,8 +305,11 @@ class OriginalRuns:
         copied = self.run(prepared.launch, evolve(prepared.contents, aliases={}))
         if isinstance(copied, Failure):
             return False
-        names = [name for name, _ in point.aliases]
-        written = {member.name: ~member.kept for member in shared.members if member.name.partition(".")[0] in names}
+        # What is written into an input through another name shows in that input, and in nothing else.
+        sources = {source for _, source in point.aliases}
+        written = {
+            member.name: ~member.kept for member in shared.members if member.name.partition(".")[0] not in sources
+        }
         return _same_bits(shared.result, copied, written)
 
     def _kept(self, point: Point, prepared: Prepared, runs: list[tuple[Contents, RunResult]]) -> Mapping[str, BoolMask]:

@@ -18,6 +18,8 @@ from optiml_core.workload.record import Workload
 LARGEST_ELEMENTS = 1 << 19
 LARGEST_THREADS = 1 << 19
 MOST_VARIATIONS = 40
+# The share of that which a single further size may cost where others are free to be smaller.
+MODEST_COST = 1 / 8
 
 # Where a `require` refuses a value, these multiples of it are tried next.
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 3, 5, 6, 12, 24, 48)
@@ -73,22 +75,37 @@ def larger_sizes(workload: Workload) -> tuple[Mapping[str, Value], ...]:
 
 
 def with_size(workload: Workload, name: str, value: int) -> Mapping[str, Value] | None:
-    """Overrides with a size at a value (or the next one that ``require`` allows) and the other sizes small; None where
-    no launch has it, or none that is small enough to be run."""
+    """Overrides with a size at a value (or the next one that ``require`` allows) and the other sizes as declared, or
+    the same number of times smaller; None where no launch has it, or none that is small enough to be run. Buffers whose
+    length does not follow may be too short: then the original misbehaves there."""
     sizes = _free_names(workload, workload.sizes)
     if name not in sizes or value < 1:
         return None
-    values = _values_of(workload, sizes)
-    if _limit(workload, name, values[name], value) < value:
-        return None
-    small = {other: min(11 + 2 * (position % 2), values[other]) for position, other in enumerate(sizes)}
+    declared = {other: number for other, number in _values_of(workload, sizes).items() if other != name}
+    smallest = {other: min(number, 3) for other, number in declared.items()}
+    tried: list[dict[str, int]] = []
+    for power in range(20):
+        others = {other: max(number >> power, smallest[other]) for other, number in declared.items()}
+        if others not in tried:
+            tried.append(others)
+    affordable: Mapping[str, Value] | None = None
+    for others in tried:
+        found = _nearest(workload, name, value, others)
+        cost = float("inf") if found is None else _cost(resolve_launch(workload, 0, found))
+        if cost <= MODEST_COST:
+            return found
+        affordable = found if cost <= 1 else affordable
+    return affordable
+
+
+def _nearest(workload: Workload, name: str, value: int, others: Mapping[str, int]) -> Mapping[str, Value] | None:
+    """The first launch at or above the value and the others, rounded up to what ``require`` may ask for."""
     for of_others, multiple in itertools.product((1, *_MULTIPLES), (1, *_MULTIPLES)):
         if multiple in (1, of_others) or of_others == 1:
-            others = {other: -(-number // of_others) * of_others for other, number in small.items()}
-            candidate = {**others, name: -(-value // multiple) * multiple}
-            launch = resolve_launch(workload, 0, candidate)
-            if isinstance(launch, Launch):
-                return candidate if _cost(launch) <= 1 else None
+            candidate = {other: -(-number // of_others) * of_others for other, number in others.items()}
+            candidate[name] = -(-value // multiple) * multiple
+            if isinstance(resolve_launch(workload, 0, candidate), Launch):
+                return candidate
     return None
 
 

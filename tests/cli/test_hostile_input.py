@@ -137,6 +137,20 @@ def test_bytes_that_are_no_text_are_printed_all_the_same(tmp_path: Path, encodin
     assert (b"caf\xe9" if encoding == "utf-8" else b"caf\\udce9") in ended.stdout.replace(b"\n", b"")
 
 
+@pytest.mark.parametrize("command", [("verify", "{0}", "{0}"), ("optimize", "{0}"), ("synthesize", "dot product")])
+def test_a_missing_compiler_is_the_machines_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    file = tmp_path / "a.cu"
+    file.write_text(GOOD)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    status, said = answer(capsys, *(part.format(file) for part in command), "--device", "emulator")
+    assert status == 3
+    assert "g++" in said
+    assert "cure" in said
+    assert answer(capsys, "profile", str(file), "--device", "emulator")[0] == 0
+
+
 def test_an_empty_name(capsys: pytest.CaptureFixture[str]) -> None:
     status, said = answer(capsys, "optimize", "")
     assert status == 2
