@@ -32,6 +32,7 @@ def phrase(reading: Reading) -> Draft:
     groups = found.groups
     value: Expression
     if name == "axpy":
+        reading.mark("title")
         (x,), (y,) = _arrays(reading, found, "1", 1), _arrays(reading, found, "2", 1)
         value = Operation("+", (Operation("*", (_value(reading, groups), Name(x))), Name(y)))
         return _drafted(reading, y, value, [x, y], "axpy")

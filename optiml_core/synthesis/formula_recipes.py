@@ -57,7 +57,7 @@ def formula(reading: Reading) -> Draft:
     """A description that carries its formula."""
     if len(reading.formulas) > 1:
         raise Missing("I read more than one formula; which one should be computed?")
-    for harmless in ("elementwise", "in that order"):
+    for harmless in ("elementwise", "in that order", "title"):
         reading.mark(harmless)
     return draft_of(reading, reading.formulas[0])
 
@@ -90,8 +90,11 @@ def draft_of(reading: Reading, given: Formula, pattern: str = "map") -> Draft:
         raise Missing(f"The result would be {ctype}, but `{target}` is said to be {reading.declared[target].type}?")
     taken = {one.name for one in parameters}
     sizes = sizes_of([plan.extents, *(one.shape for one in parameters), [f.extent for f in folds_in(plan.value)]])
+    loose = _added_names(plan.value) if not given.indices else set()
     for name in sorted(names_in(plan.value) - taken - loops - {one.name for one in sizes}):
-        if name not in reading.scalars and name not in reading.declared and name not in SCALARS:
+        is_known = name in reading.scalars or name in reading.declared
+        # `c = a + b` may speak of arrays; `a * x` with an array x does not.
+        if not is_known and (name not in SCALARS or name in loose or not reads):
             raise Missing(f"What is `{name}`: an array (how long?) or a number?")
         kind = reading.scalars.get(name) or reading.type_of(name) or ctype
         parameters.append(SpecificationParameter(name, kind, "scalar", (), "", "3" if kind == "int" else "1.5"))
@@ -140,6 +143,14 @@ def draft_of(reading: Reading, given: Formula, pattern: str = "map") -> Draft:
         rows, cols = plan.extents
         return Draft(specification, body, (f"ceil_div({cols}, 32)", f"ceil_div({rows}, 8)"), (32, 8), compute)
     return Draft(specification, body, (f"ceil_div({' * '.join(plan.extents)}, 256)",), (256,), compute)
+
+
+def _added_names(value: Expression) -> set[str]:
+    """Lone names that are added or subtracted."""
+    inner: set[str] = set().union(*(_added_names(one) for one in parts_of(value)))
+    if isinstance(value, Operation) and value.operator in "+-":
+        return inner | {one.name for one in value.operands if isinstance(one, Name)}
+    return inner
 
 
 def _outer_folds(value: Expression) -> list[Fold]:

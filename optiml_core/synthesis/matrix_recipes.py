@@ -108,6 +108,8 @@ def formula(reading: Reading) -> Draft:
             raise Missing(
                 f"Are `{names[0]}` and `{names[1]}` multiplied element by element, or is it the matrix product?"
             )
+        if dimensions == [2, 0] and names[1] not in reading.scalars and names[1] not in formula_recipes.SCALARS:
+            dimensions = [2, 1]
         if dimensions in ([2, 1], [3, 3], [2, 2]) and shapes[0] != shapes[1]:
             if given.target in names:
                 raise Missing(f"`{given.target}` is read while it is written; where should the product go?")

@@ -120,6 +120,7 @@ def read(text: str) -> Reading:
         tokens, chosen, indices=indices, formulas=[one.formula for one in chosen.found if one.formula is not None]
     )
     if chosen.unread:
+        reading.operations = {one.kind[3:]: one for one in chosen.found if one.kind.startswith("op:")}
         return reading
     _check_lone_names(chosen)
     for one in chosen.found:
@@ -365,14 +366,18 @@ def _common_extent(reading: Reading) -> None:
         if one is None:
             continue
         shape = extents(_group(one, "sizes", "size")) if _group(one, "sizes", "size") else None
-        ctype = type_named(_group(one, "type", "only"))
+        precision = {"single": "float", "double": "double"}.get(_group(one, "precision").lower())
+        ctype = type_named(_group(one, "type", "only")) or precision
         if kind == "same":
             shapes = {d.shape for d in reading.declared.values() if d.shape is not None}
             if len(shapes) > 1:
                 raise Missing("The arrays are said to be of the same size, but have different extents; which is right?")
             shape = next(iter(shapes), None)
         if kind == "loop":
-            reading.length = _group(one, "size", "below") or reading.length
+            along = [one.groups[key] for key in ("index", "bare", "bare2", "below_index") if one.groups.get(key)]
+            if any(index not in reading.indices for index in along):
+                raise Missing(f"What does `{one.text}` change here?")
+            reading.length = _group(one, "size", "below", "below2") or reading.length
             continue
         for each in list(reading.declared.values()):
             if each.shape not in (None, shape) and shape is not None and each.name not in reading.outputs:

@@ -230,7 +230,7 @@ COMPARISONS = {
 
 def counting(reading: Reading) -> Draft:
     """How many elements are greater, smaller, equal."""
-    found, zeros = reading.op("count"), reading.op("count zeros")
+    found, zeros = reading.op("count") or reading.op("count those"), reading.op("count zeros")
     if found is not None and zeros is not None:
         raise Missing(f"Count `{found.text}` or `{zeros.text}`?")
     if zeros is not None:

@@ -21,6 +21,7 @@ from optiml_core.synthesis import (
     spectrum_recipes,
     window_recipes,
 )
+from optiml_core.synthesis.grammar import RESERVED
 from optiml_core.synthesis.reading import Missing, Reading, read
 from optiml_core.synthesis.records import Array, Draft, Question, Specification
 
@@ -46,7 +47,7 @@ RECIPES: tuple[tuple[tuple[str, ...], Recipe], ...] = (
     (matrix_recipes.OPERATIONS, matrix_recipes.product),
     (("dot",), matrix_recipes.dot_product),
     (("argmax", "argmin"), reduction_recipes.argument_of_extreme),
-    (("count", "count zeros"), reduction_recipes.counting),
+    (("count", "count those", "count zeros"), reduction_recipes.counting),
     (("scan",), row_recipes.scan),
     (element_recipes.OPERATIONS, element_recipes.phrase),
     (reduction_recipes.OPERATIONS, reduction_recipes.reduction),
@@ -141,6 +142,10 @@ def _specify(text: str) -> Draft | Question:
 
 def _unread_text(unread: tuple[str, ...], has_recipe: bool) -> str:
     quoted = ", ".join(f"`{words}`" for words in unread)
+    if has_recipe and all(
+        re.fullmatch(r"[A-Za-z_]\w{0,2}", words) and words.lower() not in RESERVED for words in unread
+    ):
+        return f"How long is {quoted}, and of which type (`n floats in {unread[0]}`)?"
     if has_recipe:
         return f"I do not understand {quoted} here: what does it mean, or can it be left out?"
     return f"I do not understand {quoted}, and know no recipe for the rest. Which of these is it: {KNOWN}?"

@@ -56,7 +56,8 @@ TITLES = (
     "saxpy|daxpy|axpy|gelu|silu|swish|relu|leaky relu|sigmoid|softplus|heat equation|heat|diffusion|laplace|laplacian|"
     "wave equation|jacobi|dequanti[sz]e|dequanti[sz]ation|embedding lookup|outer product|leapfrog|euler|verlet|blur|"
     "grayscale|rgb to grayscale|convert (?:an )?rgb image to grayscale|weighted sum|linear interpolation|lerp|"
-    "gravity|n - body|momentum|sgd|weight decay|fma|polynomial|smoothing|gradient|reverse|squared error"
+    "gravity|n - body|momentum|sgd|weight decay|fma|polynomial|smoothing|gradient|reverse|squared error|"
+    "bias add|bias|gather rows|gather|reduce|reduction|scale|activation|5 - point laplacian|finite differences?"
 )
 FILLERS = (
     r"[,.;:]", r"and", r"please", r"the", r"then(?= (?:store|write|put|save))", r"todo :?", r"@ ?brief",
@@ -64,16 +65,18 @@ FILLERS = (
     r"(?: (?:that|which|to|for))?(?: (?:computes?|calculates?|does|performs?|do))?",
     r"(?:an |the )?(?:simple )?(?:cuda |gpu )kernel(?: (?:that|which|to|for|:))?", r"kernel(?: (?:that|which|to|for|:))",
     r"compute|computes|calculate|calculates|set|evaluate", r"compute the (?:powers?|values?|results?)", r"in cuda|on the gpu|on gpu|in parallel",
-    r"for(?= )|where|with|given|using|let", r"\( (?:saxpy|daxpy|axpy|gemm|sgemm|dgemm|gemv|spmv|jacobi|relu|prefix sum|reduction) \)",
+    r"for(?= )|where|with|given|using|let", r"\( (?:gemm|sgemm|dgemm|gemv|spmv|prefix sum|reduction) \)",
     rf"(?:apply|evaluate|do|perform|set)(?= {NAME} =| {NAME} \[)|to (?:each|every|all)(?: elements?| values?)?(?: of| in)?",
-    rf"(?:apply |compute |do )?(?:the )?(?:{TITLES})(?: (?:kernel|activation|function|step|update|operation|conversion|forces?))* :",
-    rf"(?:apply |compute |do )?(?:the )?(?:{TITLES})(?: (?:activation|step|update))?(?= {NAME} (?:=|\[))",
-    r"(?:stored |in )?row - major(?: order)?|stored row by row|\( row - major \)", r"smooth(?= )", rf"to(?= (?:the )?{SIZE} {TYPE})", r"update(?= )",
+    r"(?:reduce|reduction) :",
+    r"(?:stored |in )?row - major(?: order)?|stored row by row|\( row - major \)", r"smooth(?= the )", rf"to(?= (?:the )?{SIZE} {TYPE})", r"update(?= )",
 )  # fmt: skip
 
 MARKS = {
-    "rows": rf"{ROW_WORDS}|row - wise|rowwise|by rows?|per(?: -)? row|along the (?:last|inner) (?:axis|dimension)|for each row independently",
-    "columns": rf"{COLUMN_WORDS}|column - wise|columnwise|by columns?|per(?: -)? column|along the first (?:axis|dimension)",
+    "title": rf"(?:apply |compute |do )?(?:the )?(?:{TITLES})(?: (?:kernel|activation|function|step|update|operation|conversion|forces?))* :|"
+    rf"(?:the )?(?:{TITLES})(?= (?:on|of|over|for) {SIZE} {TYPE} :)|\( (?:saxpy|daxpy|axpy|jacobi|relu) \)|"
+    rf"(?:apply |compute |do )?(?:the )?(?:{TITLES})(?: (?:activation|step|update))?(?= {NAME} (?:=|\[))",
+    "rows": rf"{ROW_WORDS}|row - wise|rowwise|by rows?|per(?: -)? row|(?:over|along|on) (?:the )?(?:last|inner|innermost|second) (?:axis|dimension|dim)(?: of)?|(?:along|over) (?:axis|dim)(?: =)? (?:1|- 1)(?: of)?|for each row independently",
+    "columns": rf"{COLUMN_WORDS}|column - wise|columnwise|by columns?|per(?: -)? column|(?:over|along|on) (?:the )?(?:first|outer) (?:axis|dimension|dim)(?: of)?|(?:along|over) (?:axis|dim)(?: =)? 0(?: of)?",
     "all": r"(?:of |over |in )?(?:all|all the|every|the whole|whole|the entire)(?: elements?| entries| values| array| matrix| vector)?(?: of| in)?",
     "zero outside": rf"{OUTSIDE} (?:count|counts|is|are|is taken|are taken|be|is treated|are treated)?(?: as| to be)? ?(?:zeros?|0)|"
     r"(?:with |using )?zero(?: -)? ?(?:padding|padded|boundary|boundaries|boundary conditions?)|zeros? outside|(?:with )?zero - padded borders?|"
@@ -108,11 +111,11 @@ DECLARATIONS = {
     "holds one": rf"(?P<items>{NAME}) (?:holds|contains|has) one (?P<type>{TYPE}) for each (?:of the (?P<size>{SIZE}) )?(?:nodes?|points?|edges?|rows?|particles?)",
     "holds them": rf"(?P<items>{NAME}) (?:holds|contains) (?:them|these)(?: as (?P<type>{TYPE}))?",
     "permutation": rf"(?P<name>{NAME}) is an permutation of 0 to (?P<size>{SIZE}) - 1",
-    "all of": rf",? ?(?:both|all|each) of (?:length )?(?P<size>{SIZE})(?: (?P<type>{TYPE}|elements))?(?: each)?|,? ?(?:both|all)(?: of)? (?:them )?(?P<only>{TYPE})",
+    "all of": rf",? ?(?:both|all|each) of (?:length )?(?P<size>{SIZE})(?: (?P<type>{TYPE}|elements))?(?: each)?|,? ?(?:both|all)(?: of)? (?:them )?(?P<only>{TYPE})|in (?P<precision>single|double)(?: -)? precision",
     "all grids": rf",? ?(?:both|all|each) (?:of )?(?P<sizes>{SIZES})(?: (?P<type>{TYPE}))?",
     "scalar": rf"(?:an |the )?(?:(?P<type>{TYPE}) )?(?:scalars?|constants?|factors?|parameters?|coefficients?|number) (?P<names>{NAME}(?: , {NAME})*(?: and {NAME})?)"
     rf"|(?P<names2>{NAME}(?: , {NAME})*(?: and {NAME})?) (?:is|are) (?:an |the )?(?:(?P<type2>{TYPE}) )?(?:scalars?|constants?|factors?|numbers?)",
-    "loop": rf"for (?:each|every|all) (?:edge|node|point|element|entry|pixel|particle|cell|item)s? (?P<index>\w) of (?:the )?(?P<size>{SIZE}) "
+    "loop": rf"for (?:all |each |every )?(?:0 <= )?(?P<below_index>[a-z]) < (?P<below2>{SIZE})|for (?:each|every|all) (?:edge|node|point|element|entry|pixel|particle|cell|item)s? (?P<index>\w) of (?:the )?(?P<size>{SIZE}) "
     r"(?:edges|nodes|points|elements|entries|pixels|particles|cells|items)|for (?:all|each|every) (?P<bare>[a-z])(?: (?:and|,) (?P<bare2>[a-z]))?(?: (?:<|in|below) (?P<below>" + SIZE + "))?",
     "spectrum": rf"(?:given )?the real parts (?P<re>{NAME}) and the imaginary parts (?P<im>{NAME}) of an spectrum of (?P<size>{SIZE}) (?P<type>{TYPE}) each",
     "coordinates": rf"(?P<axis>\w) coordinates? of (?:the )?(?P<size>{SIZE}) points",
@@ -128,14 +131,15 @@ OPERATIONS = {
     "largest absolute": rf"{SIDE}(?:(?:largest|maximum|max) absolute value|(?:infinity|max|maximum)(?: -)? ?norm)s?(?: of)?",
     "norm": rf"{DO}norms?(?: of)?",
     "mean": rf"{SIDE}(?:mean|average)s?(?: value)?(?: of)?",
-    "largest": rf"{SIDE}(?:{LARGEST})(?: element| value| entry)?(?: of| in| among)?",
-    "smallest": rf"{SIDE}(?:{SMALLEST})(?: element| value| entry)?(?: of| in| among)?",
+    "largest": rf"{SIDE}(?:{LARGEST})(?: element| value| entry)?(?: of| in| among| over)?",
+    "smallest": rf"{SIDE}(?:{SMALLEST})(?: element| value| entry)?(?: of| in| among| over)?",
     "sum": rf"{SIDE}(?:sums?|total|reduce sum|sum reduction|reduction \( sum \))(?: up)?(?: of)?|{DO}add up|sum - reduce",
     "argmax": rf"{SIDE}(?:argmax|(?:position|index|place)(?: of)?(?: the)? (?:{LARGEST})(?: element| value)?)(?: of)?(?: along| in| among)?",
     "argmin": rf"{SIDE}(?:argmin|(?:position|index|place)(?: of)?(?: the)? (?:{SMALLEST})(?: element| value)?)(?: of)?(?: along| in| among)?",
     "count": rf"(?:count|find)(?: how many| the number)? (?:of )?{ONE} (?:that )?(?:are|is) (?P<how>{COMPARISON}) {VALUE}|"
     rf"{DO}(?:count|number) of (?:the )?(?:elements|values|entries) (?:of|in) {TWO} (?:that are )?(?P<how2>{COMPARISON}) {VALUE.replace('<value', '<value2').replace('valuetype', 'valuetype2')}|"
     rf"count (?:how many |the )?(?:elements|values|entries) (?:of|in) {THREE} (?:that )?(?:are )?(?P<how3>{COMPARISON}) {VALUE.replace('<value', '<value3').replace('valuetype', 'valuetype3')}",
+    "count those": rf"{DO}(?:count|number of|count of)(?: the| how many)? (?:values|elements|entries) (?P<how>{COMPARISON}) {VALUE} (?:in|of) {ONE}",
     "count zeros": rf"{DO}(?:count|number of|count of)(?: the| of)? (?P<not>non - ?zero|non ?zero)?(?:zero)?s?(?: elements| values| entries)? (?:of|in) {ONE}",
     "vector distance": rf"{DO}(?P<squared>squared )?(?:euclidean|l2) distance (?:between|of) {ONE}",
     "mean squared error": rf"{DO}(?:mean squared error|mse|mean square error)(?: of| between) {ONE}",
@@ -165,7 +169,7 @@ OPERATIONS = {
     "add two": rf"add {THREE}",
     "apply": rf"(?:(?:apply|compute|take|evaluate) )?(?:the )?{FUNCTION}(?: function| activation)?(?P<inside> in place)? (?:to|of|on) {EACH}{ONE}|(?P<function2>square|negate) {EACH}{TWO}",
     "copy": rf"copy {ONE}(?: (?:to|into) (?P<target>{NAME}))?",
-    "fill": rf"(?:fill|set) {EACH}{ONE} (?:with|to) (?P<value>{NUMBER})",
+    "fill": rf"(?:fill|set|initiali[sz]e|init) {EACH}{ONE} (?:with|to) (?P<value>{NUMBER})",
     "neighbours": rf"(?:set )?(?:every |each )?(?P<interior>interior )?point of (?P<target>{NAME}) becomes the average of its (?P<many>four|two|4|2)(?: nearest| direct)? neighbou?rs in (?P<source>{NAME})|"
     rf"{DO}(?:average of|average over)(?: the| its)? (?P<many2>four|two|4|2)(?: nearest| direct)? neighbou?rs (?:of|in) {ONE}",
     "histogram": rf"{DO}histogram(?: (?:with|of|using) (?P<bins>{SIZE}) bins)?(?: of| for| over)?|(?P<bins2>{SIZE}) - bin histogram of",
@@ -180,7 +184,7 @@ OPERATIONS = {
     "lower bound": rf"for each of the (?P<count>{SIZE}) (?P<type>{TYPE} )?(?:in|of) (?P<query>{NAME}) find the number of elements (?:of|in) (?P<table>{NAME}) that are (?P<how>smaller|less)(?P<equal> or equal)?",
     "sort": rf"sort {ONE}",
     "convolution": rf"(?:convolve|correlate|cross - correlate|filter) {ONE} (?:with|by) (?:the |an )?(?:(?P<down>\d+) (?:x|by) (?P<across>\d+) )?(?P<ftype>{TYPE} )?(?:filter |kernel |mask |stencil )?(?P<filter>{NAME})(?: of (?:length|width|size) (?P<taps>{SIZE})| \( (?P<down2>\d+) (?:x|by) (?P<across2>\d+) \)| of (?P<taps2>{SIZE}) (?:taps|weights|coefficients|{TYPE}))?|"
-    rf"{DO}(?:1 - ?d |2 - ?d )?(?:convolution|cross - correlation) of {TWO} (?:with|and) (?:the |an )?(?:(?P<down3>\d+) (?:x|by) (?P<across3>\d+) )?(?:{TYPE} )?(?:filter |kernel |mask )?(?P<filter2>{NAME})(?: of (?:length|width|size) (?P<taps3>{SIZE})| of (?P<taps4>{SIZE}) (?:taps|weights|coefficients|{TYPE}))?",
+    rf"{DO}(?:[12] ?(?:- )?d )?(?:convolution|cross - correlation) of {TWO} (?:with|and) (?:the |an )?(?:(?P<down3>\d+) (?:x|by) (?P<across3>\d+) )?(?:{TYPE} )?(?:filter |kernel |mask )?(?P<filter2>{NAME})(?: of (?:length|width|size) (?P<taps3>{SIZE})| of (?P<taps4>{SIZE}) (?:taps|weights|coefficients|{TYPE}))?",
     "pairwise": rf"(?:for )?(?P<m>{SIZE}) points (?P<p>{NAME}) and (?P<n>{SIZE}) points (?P<q>{NAME}) in (?P<many>one|two|three|four|\d) dimensions?",
     "distances": rf"(?:compute )?(?:the )?(?:(?P<squared>squared )|(?P<euclidean>euclidean ))*distances? (?P<name>{NAME} )?(?:of|between) (?:every|each|all) pairs?(?: of points)?",
     "distances between": rf"(?:compute )?(?:the )?(?:(?P<squared>squared )|(?P<euclidean>euclidean ))*distances? (?P<name>{NAME} )?between (?P<m>{SIZE}) points (?P<p>{NAME}) and (?P<n>{SIZE}) points (?P<q>{NAME}) in (?P<many>one|two|three|four|\d) dimensions?",

@@ -144,6 +144,7 @@ def average_of_neighbours(reading: Reading) -> Draft:
     found = reading.op("neighbours")
     assert found is not None
     reading.mark("jacobi")
+    reading.mark("title")
     groups = found.groups
     many = (groups.get("many") or groups.get("many2") or "").lower()
     source = groups.get("source") or noun(reading, found, "1")[0]
