@@ -1,6 +1,6 @@
 """How long Nsight Compute takes for one launch, with the sections that profiles use and with others.
 
-    python benchmarks/time_ncu.py OUT.json          (needs a GPU, ncu, ncu-report, the extra `cuda`)
+python benchmarks/time_ncu.py OUT.json          (needs a GPU, ncu, ncu-report, the extra `cuda`)
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 from lsprotocol import types
@@ -10,7 +11,9 @@ from pygls import uris
 from pygls.workspace import TextDocument
 
 from optiml_core.records import Kernel, SourceRange
-from optiml_core.source import SourceFile, TranslationUnit, parse
+
+if TYPE_CHECKING:
+    from optiml_core.source import TranslationUnit
 
 # A larger file is left alone: parsing it at every keystroke would cost more than its lenses are worth.
 LARGEST = 8 << 20
@@ -38,6 +41,8 @@ class Documents:
         data = document.source.encode("utf-8", "surrogatepass")
         if known is not None and known.version == version and known.data == data:
             return known
+        from optiml_core.source import SourceFile, parse
+
         source = SourceFile(path_of(document), data if len(data) <= LARGEST else b"")
         unit = parse(source, known.unit if known is not None else None)
         parsed = Parsed(version, data, unit)

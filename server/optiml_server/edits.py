@@ -7,9 +7,7 @@ import difflib
 from lsprotocol import types
 from pygls.workspace import TextDocument
 
-from optiml_core.language_models.reading import apply_diff
 from optiml_core.records import Failure
-from optiml_core.source import unified_diff
 from optiml_server.documents import find_kernel, kernel_text, path_of
 from optiml_server.results import OptimizeResult, digest_of
 from optiml_server.session import OptimlServer
@@ -74,6 +72,9 @@ def rebased(server: OptimlServer, document: TextDocument, result: OptimizeResult
     kernel = find_kernel(parsed, result.kernel)
     if kernel is None or digest_of(kernel_text(parsed, kernel)) != result.digest:
         return Failure("text-changed", f"{result.kernel} was edited since the search began; the result is kept")
+    from optiml_core.language_models.reading import apply_diff
+    from optiml_core.source import unified_diff
+
     diff = unified_diff(result.before.encode(), result.after.encode(), path_of(document))
     changed = apply_diff(parsed.data, diff)
     if isinstance(changed, Failure):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 from lsprotocol import types
 from pygls.workspace import TextDocument
 
-from optiml_core.profiling import find_findings, static_profile
-from optiml_core.records import Kernel
-from optiml_core.toolchain import DEFAULT_GPU, gpu_facts
-from optiml_core.toolchain.gpu_record import GpuFacts
+from optiml_core.records import Failure, Kernel
 from optiml_server.documents import Parsed, kernel_text, line_to_client
 from optiml_server.results import KernelProfileResult, digest_of
 from optiml_server.session import OptimlServer
+
+if TYPE_CHECKING:
+    from optiml_core.toolchain import GpuFacts
 
 SOURCE = "OptiML"
 STALE = " (before the last edit)"
@@ -39,11 +39,13 @@ class ShownFinding:
 
 def target_gpu(server: OptimlServer) -> GpuFacts:
     """The GPU that static findings are for."""
+    from optiml_core.toolchain import DEFAULT_GPU, gpu_facts
+
     facts = gpu_facts(server.settings.gpu or DEFAULT_GPU)
-    if isinstance(facts, GpuFacts):
+    if not isinstance(facts, Failure):
         return facts
     default = gpu_facts(DEFAULT_GPU)
-    assert isinstance(default, GpuFacts)
+    assert not isinstance(default, Failure)
     return default
 
 
@@ -53,6 +55,8 @@ def kernel_findings(server: OptimlServer, uri: str, parsed: Parsed, kernel: Kern
     if profile is not None and profile.digest == digest_of(kernel_text(parsed, kernel)):
         return _of_profile(profile, kernel, stale=False)
     facts = target_gpu(server)
+    from optiml_core.profiling import find_findings, static_profile
+
     static = find_findings(static_profile(parsed.unit, kernel, None, facts), parsed.unit, kernel, None)
     shown = [
         ShownFinding(

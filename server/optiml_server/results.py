@@ -7,8 +7,6 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from optiml_core.source.digest import source_digest
-
 
 @frozen
 class KernelProfileResult:
@@ -47,6 +45,8 @@ class OptimizeResult:
 
 def digest_of(kernel_text: bytes) -> str:
     """The same for kernels that differ in comments and white space alone."""
+    from optiml_core.source.digest import source_digest
+
     return source_digest(kernel_text)
 
 

@@ -8,7 +8,6 @@ from lsprotocol import types
 from pygls.workspace import TextDocument
 
 from optiml_core.records import Kernel
-from optiml_core.workload import find_workload
 from optiml_server.documents import Parsed, kernel_around
 from optiml_server.findings import SOURCE
 from optiml_server.session import OptimlServer
@@ -49,6 +48,8 @@ def quick_fixes(uri: str, diagnostics: list[types.Diagnostic]) -> list[types.Cod
 def kernel_actions(server: OptimlServer, uri: str, parsed: Parsed, kernel: Kernel) -> list[types.CodeAction]:
     name = kernel.qualified
     actions = [_action(f"Optimize kernel '{kernel.name}'", "optiml.optimize", [uri, name])]
+    from optiml_core.workload import find_workload
+
     if find_workload(parsed.unit, kernel).origin != "declared":
         title = f"Declare the inferred workload of '{kernel.name}'"
         actions.append(_action(title, "optiml.declareWorkload", [uri, name]))

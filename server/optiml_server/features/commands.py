@@ -10,9 +10,6 @@ from lsprotocol import types
 
 from optiml_core import __version__
 from optiml_core.records import Failure
-from optiml_core.source import apply_edits
-from optiml_core.workload import find_workload
-from optiml_core.workload.declaring import declare_edit
 from optiml_server.documents import find_kernel, path_of
 from optiml_server.edits import apply_result, workspace_edit
 from optiml_server.features.candidate_content import candidate_uri
@@ -141,6 +138,10 @@ def register(server: OptimlServer) -> None:
         found = find_kernel(parsed, kernel)
         if found is None:
             return failed(server, f"no kernel {kernel} in this file")
+        from optiml_core.source import apply_edits
+        from optiml_core.workload import find_workload
+        from optiml_core.workload.declaring import declare_edit
+
         declared = declare_edit(parsed.unit, find_workload(parsed.unit, found))
         if isinstance(declared, Failure):
             return failed(server, declared.message)

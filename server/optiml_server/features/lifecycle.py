@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 from lsprotocol import types
 
@@ -22,6 +23,12 @@ async def pull_settings(server: OptimlServer) -> None:
     server.use_settings(value)
 
 
+def warm_up() -> None:
+    """Imports the engine, which takes longer than a client should wait for the answer to ``initialize``."""
+    import optiml_core.profiling
+    import optiml_core.workload  # noqa: F401
+
+
 def register(server: OptimlServer) -> None:
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
@@ -34,6 +41,7 @@ def register(server: OptimlServer) -> None:
 
     @server.feature(types.INITIALIZED)
     async def initialized(params: types.InitializedParams) -> None:
+        threading.Thread(target=warm_up, name="imports", daemon=True).start()
         server.log(f"OptiML {__version__}, Python {sys.version.split()[0]} at {sys.executable}")
         if not server.trusted:
             server.log("the workspace is not trusted: static findings only, nothing is compiled or run")
