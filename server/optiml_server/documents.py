@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Hashable
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +17,15 @@ from optiml_core.records import Kernel, SourceRange
 
 if TYPE_CHECKING:
     from optiml_core.source import TranslationUnit
+    from optiml_server.findings import ShownFinding
 
 # A larger file is left alone: parsing it at every keystroke would cost more than its lenses are worth.
 LARGEST = 8 << 20
+MOST_REMEMBERED = 20_000  # kernels, whatever their number of files
 ENDINGS = frozenset({".cu", ".cuh"})
 
 
-@frozen
+@frozen(slots=False)
 class Parsed:
     """A document's text at one version with its parse."""
 
@@ -28,12 +33,28 @@ class Parsed:
     data: bytes
     unit: TranslationUnit
 
+    @cached_property
+    def around(self) -> bytes:
+        """A digest of the text without its kernels: what the findings of each of them depend on besides."""
+        digest, at = hashlib.blake2b(self.unit.source.path.encode("utf-8", "surrogateescape"), digest_size=16), 0
+        for kernel in sorted(self.unit.kernels, key=lambda one: one.range.start_byte):
+            digest.update(self.data[at : kernel.range.start_byte] + b"\0")
+            at = max(at, kernel.range.end_byte)
+        digest.update(self.data[at:])
+        return digest.digest()
+
 
 @define
 class Documents:
-    """Parses by document version; the last parse seeds the next one."""
+    """Parses by document version; the last parse seeds the next one. ``static_findings``: see ``findings``."""
 
     _parsed: dict[str, Parsed] = field(factory=dict)
+    static_findings: dict[Hashable, tuple[ShownFinding, ...]] = field(factory=dict)
+
+    def remember_static(self, key: Hashable, found: tuple[ShownFinding, ...]) -> None:
+        if len(self.static_findings) >= MOST_REMEMBERED:
+            self.static_findings.clear()
+        self.static_findings[key] = found
 
     def parsed(self, document: TextDocument) -> Parsed:
         version = document.version if document.version is not None else -1
@@ -63,16 +84,26 @@ def is_cuda(document: TextDocument) -> bool:
     return document.language_id in ("cuda-cpp", "cuda") or Path(document.uri).suffix in ENDINGS
 
 
+def lines_of(document: TextDocument) -> tuple[str, ...]:
+    """The document's lines with their ends. pygls splits the whole text each time it is asked."""
+    return _lines(document.source)
+
+
+@lru_cache(maxsize=8)
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(text.splitlines(keepends=True))
+
+
 def to_client(document: TextDocument, place: SourceRange) -> types.Range:
     """An engine's range (code points, from 1) as the client counts."""
     start = types.Position(place.start_line - 1, place.start_column - 1)
     end = types.Position(place.end_line - 1, place.end_column - 1)
-    return document.position_codec.range_to_client_units(document.lines, types.Range(start, end))
+    return document.position_codec.range_to_client_units(lines_of(document), types.Range(start, end))
 
 
 def line_to_client(document: TextDocument, line: int) -> types.Range:
     """A whole line (from 1) without its indentation, as the client counts."""
-    lines = document.lines
+    lines = lines_of(document)
     if not 1 <= line <= len(lines):
         return types.Range(types.Position(0, 0), types.Position(0, 0))
     text = lines[line - 1].rstrip("\r\n")

@@ -8,7 +8,7 @@ from lsprotocol import types
 from pygls.workspace import TextDocument
 
 from optiml_core.records import Failure
-from optiml_server.documents import find_kernel, kernel_text, path_of
+from optiml_server.documents import find_kernel, kernel_text, lines_of, path_of
 from optiml_server.results import OptimizeResult, digest_of
 from optiml_server.session import OptimlServer
 
@@ -25,7 +25,7 @@ def text_edits(document: TextDocument, before: str, after: str) -> list[types.Te
         place = types.Range(_line_start(old, low), _line_start(old, high))
         edits.append(
             types.TextEdit(
-                document.position_codec.range_to_client_units(document.lines, place), "".join(new[first:last])
+                document.position_codec.range_to_client_units(lines_of(document), place), "".join(new[first:last])
             )
         )
     return edits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from lsprotocol import types
 from pygls.workspace import TextDocument
 
@@ -54,29 +54,44 @@ def kernel_findings(server: OptimlServer, uri: str, parsed: Parsed, kernel: Kern
     profile = server.results.profiles.get((uri, kernel.qualified))
     if profile is not None and profile.digest == digest_of(kernel_text(parsed, kernel)):
         return _of_profile(profile, kernel, stale=False)
-    facts = target_gpu(server)
-    from optiml_core.profiling import find_findings, static_profile
-
-    static = find_findings(static_profile(parsed.unit, kernel, None, facts), parsed.unit, kernel, None)
-    shown = [
-        ShownFinding(
-            kernel.qualified,
-            finding.kind,
-            finding.range.start_line,
-            finding.severity,
-            finding.message,
-            dict(finding.evidence),
-            finding.estimated_gain,
-            finding.rewrites,
-            False,
-            None,
-        )
-        for finding in static
-    ]
+    shown = static_findings(server, parsed, kernel)
     if profile is not None:
         known = {(finding.kind, finding.line) for finding in shown}
         shown += [f for f in _of_profile(profile, kernel, stale=True) if (f.kind, f.line) not in known]
     return shown
+
+
+def static_findings(server: OptimlServer, parsed: Parsed, kernel: Kernel) -> list[ShownFinding]:
+    """What the text alone shows of a kernel. Found once for each of its texts, as long as the code around all kernels
+    stays the same; an edit in one kernel of a large file then costs that kernel alone."""
+    facts = target_gpu(server)
+    key = (facts.name, parsed.around, kernel.qualified, kernel_text(parsed, kernel))
+    known = server.documents.static_findings.get(key)
+    first = kernel.range.start_line
+    if known is None:
+        from optiml_core.profiling import find_findings, static_profile
+
+        found = find_findings(static_profile(parsed.unit, kernel, None, facts), parsed.unit, kernel, None)
+        known = tuple(
+            ShownFinding(
+                kernel.qualified,
+                finding.kind,
+                finding.range.start_line - first,
+                finding.severity,
+                finding.message,
+                dict(finding.evidence),
+                finding.estimated_gain,
+                finding.rewrites,
+                False,
+                None,
+            )
+            for finding in found
+        )
+        server.documents.remember_static(key, known)
+        # The analysis keeps much of a large file; one kernel is analysed anew in no time.
+        parsed.unit.memory.clear()
+        parsed.unit.nodes.clear()
+    return [evolve(finding, line=finding.line + first) for finding in known]
 
 
 def _of_profile(profile: KernelProfileResult, kernel: Kernel, *, stale: bool) -> list[ShownFinding]:

@@ -8,7 +8,7 @@ from lsprotocol import types
 from pygls.workspace import TextDocument
 
 from optiml_core.records import Kernel
-from optiml_server.documents import Parsed, kernel_around
+from optiml_server.documents import Parsed, kernel_around, lines_of
 from optiml_server.findings import SOURCE
 from optiml_server.session import OptimlServer
 
@@ -48,9 +48,9 @@ def quick_fixes(uri: str, diagnostics: list[types.Diagnostic]) -> list[types.Cod
 def kernel_actions(server: OptimlServer, uri: str, parsed: Parsed, kernel: Kernel) -> list[types.CodeAction]:
     name = kernel.qualified
     actions = [_action(f"Optimize kernel '{kernel.name}'", "optiml.optimize", [uri, name])]
-    from optiml_core.workload import find_workload
+    from optiml_core.workload import parse_declaration
 
-    if find_workload(parsed.unit, kernel).origin != "declared":
+    if parse_declaration(parsed.unit.source.text, kernel).is_empty:
         title = f"Declare the inferred workload of '{kernel.name}'"
         actions.append(_action(title, "optiml.declareWorkload", [uri, name]))
     if server.trusted:
@@ -61,7 +61,7 @@ def kernel_actions(server: OptimlServer, uri: str, parsed: Parsed, kernel: Kerne
 
 def comment_actions(document: TextDocument, line: int) -> list[types.CodeAction]:
     """On a comment outside a kernel: make a kernel from it."""
-    lines = document.lines
+    lines = lines_of(document)
     if line >= len(lines) or not lines[line].lstrip().startswith(("//", "/*", "*")) or "optiml:" in lines[line]:
         return []
     return [_action("Synthesize kernel from this comment", "optiml.synthesize", [document.uri, line])]
