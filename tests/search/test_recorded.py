@@ -71,10 +71,12 @@ def test_the_tree_is_the_recorded_one(edits: tuple[GrownTree, Evaluator]) -> Non
 def test_the_result_is_the_recorded_one_and_says_that_it_is(edits: tuple[GrownTree, Evaluator]) -> None:
     grown, evaluator = edits
     before, now = expected(evaluator)["best"], record_search.tree_of(grown)["best"]
-    assert (now["steps"], now["speedup"]) == (before["steps"], before["speedup"])
+    assert now["steps"] == before["steps"]
     assert now["target"] == f"NVIDIA H200, recorded {date_of(evaluator)}"
-    # How wide an interval is said to be may be judged otherwise than when this was recorded; what was timed may not.
-    assert (now["low"], now["high"]) == pytest.approx((before["low"], before["high"]), rel=0.01)
+    # How wide an interval is, and so after how many pairs it is tight, may be judged otherwise than when this was
+    # recorded; what was timed may not.
+    numbers = ("speedup", "low", "high")
+    assert [now[name] for name in numbers] == pytest.approx([before[name] for name in numbers], rel=0.03)
     problem = evaluator.problem
     launch = resolve_launch(evaluator.workload)
     assert not isinstance(launch, Failure)
@@ -89,14 +91,17 @@ def test_the_result_is_the_recorded_one_and_says_that_it_is(edits: tuple[GrownTr
     assert f"recorded {date_of(evaluator)}" in html_report(result)
 
 
-def test_nothing_ran_that_the_record_lacks(edits: tuple[GrownTree, Evaluator]) -> None:
+def test_runs_that_the_record_lacks_are_said(edits: tuple[GrownTree, Evaluator]) -> None:
+    """Verification asks for other runs as it learns; those stand as the emulator's, under not checked."""
     grown, evaluator = edits
     assert isinstance(evaluator.device, RecordedDevice)
-    assert evaluator.device.unrecorded_runs == 0
+    assert evaluator.device.recorded_runs > 10
     best = grown.best
     assert best is not None
     assert best.verdict is not None
     assert best.verdict.level == "full"
+    said = [text for text in best.verdict.not_checked if "the record does not have them" in text]
+    assert len(said) == (evaluator.device.unrecorded_runs > 0)
     sanitized = [check for check in best.verdict.checks if check.name.startswith("compute-sanitizer")]
     assert [check.result for check in sanitized] == ["passed"] * 4
 
@@ -133,7 +138,7 @@ def test_a_search_with_rewrites() -> None:
             pytest.skip("the rewrites write other text than when this was recorded: benchmarks/record_search.py")
         assert now["nodes"] == before["nodes"]
         assert now["best"]["steps"] == before["best"]["steps"]
-        assert now["best"]["speedup"] == before["best"]["speedup"]
+        assert now["best"]["speedup"] == pytest.approx(before["best"]["speedup"], rel=0.03)
     finally:
         evaluator.close()
 

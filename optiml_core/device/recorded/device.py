@@ -29,8 +29,8 @@ class RecordedDevice:
     """A ``MeasuringDevice`` that replays a record.
 
     ``emulator`` gives back the outputs whose digests the record holds, and is checked against them: other bits are a
-    Failure. A run that the record does not have is the emulator's alone and is counted in ``unrecorded_runs``; a time,
-    a count or a check that it does not have is a Failure ``not-recorded``.
+    Failure. A run that the record does not have is the emulator's alone and is counted in ``unrecorded_runs`` (those it
+    has in ``recorded_runs``); a time, a count or a check that it does not have is a Failure ``not-recorded``.
     """
 
     def __init__(self, record: DeviceRecord, emulator: Device) -> None:
@@ -39,6 +39,7 @@ class RecordedDevice:
         self._given: dict[str, int] = {}
         self._now = 0.0
         self._digests: list[tuple[Contents, str]] = []
+        self.recorded_runs = 0
         self.unrecorded_runs = 0
 
     @property
@@ -79,6 +80,7 @@ class RecordedDevice:
     ) -> RunResult | Failure:
         answer = self._next(self._key("run", built, launch, contents, option_facts(options)), repeat=True)
         failure = failure_in(answer) if answer is not None else None
+        self.recorded_runs += answer is not None
         if failure is not None:
             return failure
         computed = emulated_run(self._emulator, built, launch, contents, options)
