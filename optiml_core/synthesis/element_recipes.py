@@ -178,6 +178,8 @@ def _value(reading: Reading, words: Mapping[str, str]) -> Expression:
     """The number or the named number of an operation."""
     text = re.sub(r"^(?:the )?(?:scalar|constant) ", "", words["value"], flags=re.IGNORECASE)
     if re.match(r"[-\d.]", text):
+        if words.get("valuetype"):
+            raise Missing(f"Is {text} of another type ({words['valuetype']}) than the elements?")
         plain = text.removeprefix("- ")
         number = Number(plain)
         try:

@@ -383,7 +383,8 @@ def _common_extent(reading: Reading) -> None:
             if each.shape not in (None, shape) and shape is not None and each.name not in reading.outputs:
                 said = " x ".join(each.shape or ())
                 raise Missing(f"`{one.text}`, but `{each.name}` is {said}; which is meant?")
-            if kind == "counted" and ctype is not None and each.type not in (None, ctype) and each.is_array:
+            is_other = each.type not in (None, ctype, "int" if each.name in reading.indices else None)
+            if kind == "counted" and ctype is not None and is_other and each.name not in reading.outputs:
                 raise Missing(f"`{one.text}`, but `{each.name}` holds {each.type}; which is meant?")
             if each.shape is None and (each.is_array or kind in ("all of", "all grids")):
                 reading.add(each.name, None if each.type else ctype, shape, True)

@@ -63,6 +63,8 @@ REFUSED = [
     ("Sum the n floats of x into s for each i", "for each i"),
     ("Sum the n floats of x for every point p of m points, into s", "for every point p"),
     ("y[i] = x[i] for k < n and n floats in x", "k < n"),
+    ("y[i] = 2.5 * x[i] for n double floats in x", "n double"),
+    ("Scale the n floats of x by double 2 in place", "double"),
     ("Do not sum the n floats of x into s", "`Do not`"),
     ("Never transpose the float matrix a (h x w) into b", "`Never`"),
     ("Sum the n floats of x modulo 7, into s", "modulo"),
