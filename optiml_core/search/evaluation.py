@@ -6,7 +6,6 @@ Lives in a child process of the pool. Everything that goes wrong with a candidat
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Literal
 
 from attrs import evolve
@@ -36,6 +35,7 @@ from optiml_core.search.devices import compiler_for_gpu, open_device
 from optiml_core.search.guardrails import is_better, regression
 from optiml_core.search.joint_verdict import JointVerifier
 from optiml_core.search.judge import Evidence, RuleJudge
+from optiml_core.search.node_evidence import describe
 from optiml_core.search.problem import EvaluationTask, SearchProblem, workload_of
 from optiml_core.search.proposals import apply_proposal, propose_rewrites, rewrite_context
 from optiml_core.search.records import DUPLICATE, Outcome, OutcomeState, Proposal
@@ -51,8 +51,6 @@ from optiml_core.toolchain.candidate_includes import refuse_new_includes
 from optiml_core.verification import Verifier
 from optiml_core.verification.kept_runs import KeptRuns
 from optiml_core.workload import Workload, resolve_launch
-
-LEAST_STALL_CHANGE = 0.05
 
 
 class ProblemError(Exception):
@@ -434,31 +432,3 @@ class Evaluator:
         return rewrite_context(
             variant, unit, kernel, self.workload, launch, findings, problem.allow, self.gpu, problem.other_files
         )
-
-
-def describe(measurement: Measurement) -> str:
-    """``2.10x predicted for NVIDIA H100`` or ``1.82x measured (1.79 to 1.85) on NVIDIA H200``."""
-    if measurement.kind == "predicted":
-        return f"{measurement.speedup:.2f}x predicted for {measurement.target}"
-    interval = f"({measurement.low:.2f} to {measurement.high:.2f})"
-    doubt = ", inconclusive" if measurement.inconclusive else ""
-    return f"{measurement.speedup:.2f}x measured {interval} on {measurement.target}{doubt}"
-
-
-def evidence_of(before: Outcome, after: Outcome) -> Mapping[str, float | str]:
-    """What changed between two nodes, in numbers: for the trajectory."""
-    evidence: dict[str, float | str] = {}
-    # Counters of the hardware where both have them; never one node's against another's emulated ones.
-    pairs = ((before.counters, after.counters), (before.profile, after.profile))
-    old_profile, new_profile = next((pair for pair in pairs if None not in pair), (None, None))
-    if old_profile is not None and new_profile is not None:
-        for name, old in old_profile.metrics.items():
-            new = new_profile.metrics.get(name)
-            # Samples of warps are shares: a small one that doubled says nothing.
-            if new is None or (name.startswith("stall_share_") and abs(new - old) < LEAST_STALL_CHANGE):
-                continue
-            if old > 0 and abs(new - old) > 0.02 * old:
-                evidence[name] = f"{old:.4g} -> {new:.4g}"
-    if before.roofline and after.roofline and before.roofline.bound_by != after.roofline.bound_by:
-        evidence["bound_by"] = f"{before.roofline.bound_by} -> {after.roofline.bound_by}"
-    return evidence

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from optiml_core.records import Launch
-from optiml_core.search.evaluation import evidence_of
+from optiml_core.search.node_evidence import evidence_of
 from optiml_core.search.optimize import GrownTree
 from optiml_core.search.problem import SearchProblem
 from optiml_core.search.records import Outcome, SearchResult, TrajectoryStep
