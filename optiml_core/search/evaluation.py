@@ -360,7 +360,9 @@ class Evaluator:
             return evolve(outcome, state="failed", reason=timing.message, failure=timing)
         state: OutcomeState = "better" if is_better(timing.measurement) else "not-better"
         reason, measurement = describe(timing.measurement), timing.measurement
-        notes = (*outcome.notes, *self._with_a_cold_cache(outcome.variant), *measurement.notes)
+        # The other notes of a measurement stay with it: only these change how its number is to be taken.
+        remarkable = tuple(note for note in measurement.notes if "held down" in note or "replayed" in note)
+        notes = (*outcome.notes, *self._with_a_cold_cache(outcome.variant), *remarkable)
         return evolve(outcome, state=state, reason=reason, measurement=measurement, notes=notes)
 
     def _with_a_cold_cache(self, variant: Variant) -> tuple[str, ...]:
