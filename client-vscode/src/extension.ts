@@ -62,6 +62,17 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     }),
     "optiml.client.compare": compareLast,
     "optiml.client.apply": withClient((running) => applyLast(running)),
+    "optiml.client.importReport": withClient(async (running) => {
+      const chosen = await vscode.window.showOpenDialog({
+        title: "Import a Nsight Compute report",
+        filters: { "Nsight Compute reports": ["ncu-rep"] },
+      });
+      if (!chosen?.length) return;
+      await running.sendRequest("workspace/executeCommand", {
+        command: "optiml.importReport",
+        arguments: [chosen[0].fsPath],
+      });
+    }),
     "optiml.client.stop": withClient(async (running) => {
       await running.sendRequest("workspace/executeCommand", { command: "optiml.stopJob", arguments: [] });
     }),

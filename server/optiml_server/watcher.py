@@ -10,12 +10,15 @@ from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
+from optiml_server.features.diagnostics import publish
+from optiml_server.importing_job import import_report
 from optiml_server.session import OptimlServer
 
 REST_SECONDS = 1.0  # a report is read once its size has not changed for this long
 HEADERS = frozenset({".h", ".cuh", ".hpp"})
 
 _observers: dict[int, BaseObserver] = {}
+_reading: set[asyncio.Future[None]] = set()  # asyncio itself keeps no reference to a task
 
 
 class _Handler(FileSystemEventHandler):
@@ -55,10 +58,23 @@ def _interesting(path: Path) -> bool:
 def changed(server: OptimlServer, path: Path) -> None:
     """A watched file has come to rest. Headers and flags change what a kernel means: its profiles are stale."""
     if path.suffix == ".ncu-rep":
-        server.log(f"{path.name} appeared: `optiml profile FILE --report {path.name}` reads it")
+        task = asyncio.ensure_future(_read_report(server, path))
+        _reading.add(task)
+        task.add_done_callback(_reading.discard)
         return
     server.results.generation += 1
     server.log(f"{path.name} changed")
+
+
+async def _read_report(server: OptimlServer, path: Path) -> None:
+    """A report of a run elsewhere turns into findings by itself. What it lacks is logged: nobody asked for it."""
+    imported = await import_report(server, path)
+    if imported.problem:
+        server.log(imported.problem)
+        return
+    server.log(f"{path.name} tells of {', '.join(imported.kernels)}")
+    for uri in list(server.workspace.text_documents):
+        publish(server, uri)
 
 
 def start_watching(server: OptimlServer) -> None:
@@ -66,6 +82,8 @@ def start_watching(server: OptimlServer) -> None:
     if not server.trusted or id(server) in _observers:
         return
     folders = [uris.to_fs_path(folder.uri) for folder in server.workspace.folders.values()]
+    if not folders and server.workspace.root_path:
+        folders = [server.workspace.root_path]  # a client that knows no workspace folders
     observer = Observer()
     handler = _Handler(server, asyncio.get_running_loop())
     watched = 0
@@ -85,6 +103,7 @@ def start_watching(server: OptimlServer) -> None:
     except OSError as error:
         server.log(f"the workspace cannot be watched: {error}")
         return
+    server.log(f"watching {watched} folders for Nsight reports, headers and compile_commands.json")
     _observers[id(server)] = observer
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -14,6 +15,7 @@ from optiml_server.documents import find_kernel, path_of
 from optiml_server.edits import apply_result, workspace_edit
 from optiml_server.features.candidate_content import candidate_uri
 from optiml_server.features.diagnostics import publish
+from optiml_server.importing_job import import_report
 from optiml_server.job_progress import job_progress
 from optiml_server.jobs import Job
 from optiml_server.optimizing_job import JobFailure, optimize_kernel
@@ -60,6 +62,11 @@ async def offer(server: OptimlServer, result: OptimizeResult) -> dict[str, Any]:
         if problem:
             return {**failed(server, problem), "job": result.job}
     return answer
+
+
+def _publish_all(server: OptimlServer) -> None:
+    for uri in list(server.workspace.text_documents):
+        publish(server, uri)
 
 
 def register(server: OptimlServer) -> None:
@@ -184,8 +191,15 @@ def register(server: OptimlServer) -> None:
         return failed(server, problem) if problem else {"status": "inserted", "summary": made.summary}
 
     @server.command("optiml.importReport")
-    def import_report(path: str) -> dict[str, Any]:
-        return failed(server, f"{path}: reading Nsight reports in the editor is not there yet; use `optiml profile`")
+    async def import_nsight_report(path: str) -> dict[str, Any]:
+        if not server.trusted:
+            return failed(server, UNTRUSTED)
+        imported = await import_report(server, Path(path))
+        if imported.problem:
+            return failed(server, imported.problem)
+        _publish_all(server)
+        server.show(f"OptiML: {Path(path).name} tells of {', '.join(imported.kernels)}")
+        return {"status": "imported", "kernels": list(imported.kernels)}
 
     @server.command("optiml.debugInformation")
     def debug_information() -> str:
