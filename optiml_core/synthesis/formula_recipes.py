@@ -99,6 +99,8 @@ def draft_of(reading: Reading, given: Formula, pattern: str = "map") -> Draft:
         kind = reading.scalars.get(name) or reading.type_of(name) or ctype
         parameters.append(SpecificationParameter(name, kind, "scalar", (), "", "3" if kind == "int" else "1.5"))
     parameters += sizes
+    if len({one.name for one in parameters}) != len(parameters):
+        raise Missing("One name stands for an array and for a size; which is which?")
     if loops & {one.name for one in parameters}:
         raise Missing("A name is both an index and a parameter; which is it?")
     shapes = {one.name: one.shape for one in parameters}
@@ -179,7 +181,7 @@ def _one_number(
     low = {"sum": literal(ctype, "0"), "max": lowest(ctype), "min": highest(ctype)}[fold.operator]
     body = (
         f"  __shared__ {ctype} partial[256];\n  {ctype} mine = {low};\n"
-        f"  for (int {fold.index} = threadIdx.x; {fold.index} < {fold.extent}; {fold.index} += blockDim.x) {{\n"
+        f"  for (int {fold.index} = threadIdx.x; {fold.index} < {fold.extent}; {fold.index} += 256) {{\n"
         f"{inner.lines}    const {ctype} other = {value_text(inner.value, ctype, load_text)};\n"
         f"    mine = {join};\n  }}\n"
         f"  partial[threadIdx.x] = mine;\n{block_reduction(ctype, join)}"

@@ -186,7 +186,7 @@ def _matrix_vector(reading: Reading, target: str, left: str, right: str, ctype: 
     body = f"""  const {ctype}* line = {left} + blockIdx.x * {cols};
   __shared__ {ctype} partial[128];
   {ctype} sum = {literal(ctype, "0")};
-  for (int i = threadIdx.x; i < {cols}; i += blockDim.x) sum += line[i] * {right}[i];
+  for (int i = threadIdx.x; i < {cols}; i += 128) sum += line[i] * {right}[i];
   partial[threadIdx.x] = sum;
 {block_reduction(ctype, "mine + other", 128)}  if (threadIdx.x == 0) {target}[blockIdx.x] = partial[0];
 """
@@ -224,7 +224,7 @@ def dot_product(reading: Reading) -> Draft:
     x, y = names
     body = f"""  __shared__ {ctype} partial[256];
   {ctype} sum = {literal(ctype, "0")};
-  for (int i = threadIdx.x; i < {length}; i += blockDim.x) sum += {x}[i] * {y}[i];
+  for (int i = threadIdx.x; i < {length}; i += 256) sum += {x}[i] * {y}[i];
   partial[threadIdx.x] = sum;
 {block_reduction(ctype, "mine + other")}  if (threadIdx.x == 0) {target}[0] = partial[0];
 """

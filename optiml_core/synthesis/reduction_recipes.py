@@ -117,7 +117,7 @@ def reduction(reading: Reading) -> Draft:
     specification = Specification(
         f"{name}_{_word(fold)}", "reduction over " + ("rows" if per_row else "all"),
         (*parameters, *sizes_of([shape])),
-        f"{target} = {fold.reference.replace('x', source, 1)}" + (" of every row" if per_row else ""),
+        f"{target} = {_reference(fold, source)}" + (" of every row" if per_row else ""),
         (f"`{source}` is not empty", INDEX_LIMIT),
     )  # fmt: skip
     body = f"  const int length = {length};\n  const {ctype}* line = {source}" + (
@@ -127,15 +127,19 @@ def reduction(reading: Reading) -> Draft:
     return Draft(specification, body, (shape[0],) if per_row else ("1",), (256,), compute)
 
 
+def _reference(fold: Fold, source: str) -> str:
+    return re.sub(r"\bx\b", source, fold.reference)
+
+
 def _word(fold: Fold) -> str:
-    return re.sub(r"\W+", "_", fold.reference.replace("x", "")).strip("_").lower()
+    return re.sub(r"\W+", "_", re.sub(r"\bx\b", "", fold.reference)).strip("_").lower()
 
 
 def line_fold(ctype: str, fold: Fold, target: str) -> str:
     """One block folds ``line[0..length)`` into ``target``."""
     return (
         f"  __shared__ {ctype} partial[256];\n  {ctype} mine = {fold.start};\n"
-        "  for (int i = threadIdx.x; i < length; i += blockDim.x) {\n"
+        "  for (int i = threadIdx.x; i < length; i += 256) {\n"
         f"    const {ctype} value = line[i];\n    const {ctype} other = {fold.term};\n    mine = {fold.join};\n  }}\n"
         "  partial[threadIdx.x] = mine;\n" + block_reduction(ctype, fold.join)
         + f"  if (threadIdx.x == 0) {{\n    const {ctype} total = partial[0];\n    {target} = {fold.finish};\n  }}\n"
@@ -158,7 +162,7 @@ def _columns(reading: Reading, source: str, target: str, ctype: str, fold: Fold,
     parameters = [array(reading, source, shape), array(reading, target, (cols,), "output", ctype)]
     specification = Specification(
         f"column_{_word(fold)}", "reduction over columns", (*parameters, *sizes_of([shape])),
-        f"{target} = {fold.reference.replace('x', source, 1)} of every column", (INDEX_LIMIT,),
+        f"{target} = {_reference(fold, source)} of every column", (INDEX_LIMIT,),
     )  # fmt: skip
     return Draft(specification, body, (f"ceil_div({cols}, 256)",), (256,), compute)
 
@@ -186,7 +190,7 @@ def argument_of_extreme(reading: Reading) -> Draft:
   __shared__ int position[256];
   // Threads beyond the end repeat the first element, which changes nothing.
   int chosen = threadIdx.x < length ? threadIdx.x : 0;
-  for (int i = threadIdx.x; i < length; i += blockDim.x) {{
+  for (int i = threadIdx.x; i < length; i += 256) {{
     if (line[i] {sign} line[chosen]) chosen = i;
   }}
   best[threadIdx.x] = line[chosen];
@@ -258,7 +262,7 @@ def counting(reading: Reading) -> Draft:
     text = number_text(limit, ctype) if is_number else limit
     body = (
         f"  __shared__ int partial[256];\n  int found = 0;\n  for (int i = threadIdx.x; i < {shape[0]}; "
-        f"i += blockDim.x) {{\n    if ({source}[i] {operator} {text}) found++;\n  }}\n"
+        f"i += 256) {{\n    if ({source}[i] {operator} {text}) found++;\n  }}\n"
         "  partial[threadIdx.x] = found;\n" + block_reduction("int", "mine + other")
         + f"  if (threadIdx.x == 0) {target}[0] = partial[0];\n"
     )  # fmt: skip

@@ -59,7 +59,7 @@ def scan(reading: Reading) -> Draft:
   {ctype}* sums = {target}{offset};
   __shared__ {ctype} tile[256];
   {ctype} before = {zero};  // the sum of all earlier tiles
-  for (int start = 0; start < length; start += blockDim.x) {{
+  for (int start = 0; start < length; start += 256) {{
     const int i = start + threadIdx.x;
     const {ctype} value = i < length ? line[i] : {zero};
     tile[threadIdx.x] = value;
@@ -108,15 +108,15 @@ def softmax(reading: Reading) -> Draft:
     body = f"""  const {ctype}* line = {source} + blockIdx.x * {cols};
   __shared__ {ctype} partial[256];
   {ctype} largest = -INFINITY;
-  for (int i = threadIdx.x; i < {cols}; i += blockDim.x) largest = fmax{end}(largest, line[i]);
+  for (int i = threadIdx.x; i < {cols}; i += 256) largest = fmax{end}(largest, line[i]);
   partial[threadIdx.x] = largest;
 {block_reduction(ctype, f"fmax{end}(mine, other)")}  largest = partial[0];
   __syncthreads();
   {ctype} sum = {literal(ctype, "0")};
-  for (int i = threadIdx.x; i < {cols}; i += blockDim.x) sum += exp{end}(line[i] - largest);
+  for (int i = threadIdx.x; i < {cols}; i += 256) sum += exp{end}(line[i] - largest);
   partial[threadIdx.x] = sum;
 {block_reduction(ctype, "mine + other")}  sum = partial[0];
-  for (int i = threadIdx.x; i < {cols}; i += blockDim.x) {{
+  for (int i = threadIdx.x; i < {cols}; i += 256) {{
     {target}[blockIdx.x * {cols} + i] = {result};
   }}
 """
@@ -163,16 +163,16 @@ def normalisation(reading: Reading) -> Draft:
         body += f"  const {ctype} mean = {zero};\n"
     else:
         body += (
-            f"  {ctype} sum = {zero};\n  for (int i = threadIdx.x; i < {shape[1]}; i += blockDim.x) sum += line[i];\n"
+            f"  {ctype} sum = {zero};\n  for (int i = threadIdx.x; i < {shape[1]}; i += 256) sum += line[i];\n"
             "  partial[threadIdx.x] = sum;\n" + block_reduction(ctype, "mine + other")
             + f"  const {ctype} mean = partial[0] / {shape[1]};\n  __syncthreads();\n"
         )  # fmt: skip
     body += f"""  {ctype} squares = {zero};
-  for (int i = threadIdx.x; i < {shape[1]}; i += blockDim.x) squares += (line[i] - mean) * (line[i] - mean);
+  for (int i = threadIdx.x; i < {shape[1]}; i += 256) squares += (line[i] - mean) * (line[i] - mean);
   partial[threadIdx.x] = squares;
 {block_reduction(ctype, "mine + other")}  const {ctype} variance = partial[0] / {shape[1]};
   const {ctype} scale = {literal(ctype, "1")} / sqrt{end}(variance + eps);
-  for (int i = threadIdx.x; i < {shape[1]}; i += blockDim.x) {{
+  for (int i = threadIdx.x; i < {shape[1]}; i += 256) {{
     {target}[blockIdx.x * {shape[1]} + i] = {result};
   }}
 """

@@ -89,6 +89,9 @@ def summary_of(value: dict[str, Any]) -> str:
         for one in specification["parameters"]
     ]
     rules = "; ".join(specification["edge_rules"])
+    unread = ", ".join(value.get("not_understood") or ())
+    if unread:  # a model has read what the grammar could not
+        rules += f"; our grammar did not understand: {unread}"
     checks = len((value.get("verdict") or {}).get("checks", []))
     return f"{specification['reference']} [{', '.join(shown)}]. {rules}. {checks} checks passed"
 

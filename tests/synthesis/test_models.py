@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from optiml_core.cli.main import main
 from optiml_core.device.emulator import EmulatorDevice
 from optiml_core.language_models import EndpointModel, EndpointSettings, SamplingSettings, SpendingLimit
 from optiml_core.records import Failure
@@ -274,3 +276,43 @@ def test_a_reading_that_gives_no_specification_leaves_the_question(emulator: Emu
     assert not answer.passed
     assert "except" in answer.question
     assert answer.notes
+
+
+WIDE_SUM = """{"block": [1024], "grid": ["1"]}
+```cuda
+__global__ void total_sum(const float* __restrict__ x, float* __restrict__ s, int n) {
+  __shared__ float partial[1024];
+  float mine = 0.0f;
+  for (int i = threadIdx.x; i < n; i += 1024) mine += x[i];
+  partial[threadIdx.x] = mine;
+  __syncthreads();
+  for (int width = 512; width > 0; width /= 2) {
+    if (threadIdx.x < width) partial[threadIdx.x] += partial[threadIdx.x + width];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) s[0] = partial[0];
+}
+```"""
+
+
+@pytest.mark.parametrize(("threads", "origin"), [("1024", "scripted"), ("32", "recipe")])
+def test_the_command_asks_the_configured_endpoint_and_offers_what_is_predicted_faster(
+    threads: str, origin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recipe sums with 256 threads: 1024 are predicted faster, 32 slower."""
+    kernel = WIDE_SUM.replace("1024", threads).replace("512", str(int(threads) // 2))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("OPTIML_MODEL", "scripted")
+    script = Script(lambda messages: kernel)
+    with serving(script) as url:
+        monkeypatch.setenv("OPTIML_ENDPOINT", url)
+        command = ["synthesize", "Sum the n floats of x into s", "--json", "--device", "emulator"]
+        assert main([*command, "--samples", "1"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        asked = len(script.requests)
+        assert main([*command, "--recipes-only"]) == 0
+    assert json.loads(capsys.readouterr().out)["origin"] == "recipe"
+    assert len(script.requests) == asked == 1
+    assert answer["notes"] == []
+    assert (answer["origin"], answer["reader"]) == (origin, "grammar")
+    assert f"block = {threads if origin == 'scripted' else '256'}" in answer["workload"]
