@@ -20,7 +20,7 @@ from optiml_core.device.emulator import EmulatorDevice
 from optiml_core.records import Failure, Kernel, Step, Variant
 from optiml_core.rewrites import CATALOGUE, Refusal, RewriteContext, rewrite_named
 from optiml_core.source import SourceFile, TranslationUnit, apply_edits, parse
-from optiml_core.toolchain import CompilePool, compile_request, discover
+from optiml_core.toolchain import CompilePool, compile_request, discover, gpu_facts
 from optiml_core.verification import Verifier
 from optiml_core.workload import find_workload, resolve_launch
 
@@ -31,7 +31,12 @@ def changed(unit: TranslationUnit, kernel: Kernel, name: str, variant: Variant) 
     """The variant after the rewrite's first option, or why there is none."""
     rewrite = rewrite_named(name)
     assert rewrite is not None
-    context = RewriteContext(unit, kernel, allow=ALLOW, other_launch_sites=(), launch_change=variant.launch_change)
+    launch = resolve_launch(find_workload(unit, kernel), 0, None, variant.launch_change)
+    gpu = gpu_facts("H100")
+    context = RewriteContext(
+        unit, kernel, launch=None if isinstance(launch, Failure) else launch, allow=ALLOW, other_launch_sites=(),
+        launch_change=variant.launch_change, gpu=None if isinstance(gpu, Failure) else gpu,
+    )  # fmt: skip
     options = rewrite.options(context)
     if isinstance(options, Refusal):
         return options.reason
