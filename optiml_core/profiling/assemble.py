@@ -12,6 +12,7 @@ from optiml_core.profiling.machine_code.execution import block_executions
 from optiml_core.profiling.machine_code.instructions import MachineCode
 from optiml_core.profiling.time_model import predict_from_metrics
 from optiml_core.profiling.traffic import (
+    LINE,
     SECTOR,
     SiteTraffic,
     buffer_sharing,
@@ -34,6 +35,9 @@ ASSUMED_REGISTERS = 32
 TENSOR_FLOPS = 2 * 16 * 8 * 16
 # A float atomic in shared memory is a compare-and-swap loop: a load, an add, a swap and a branch a turn.
 SWAP_LOOP_COST = 8.0
+# Memory whose pages the translation buffers hold: more than the 0.5 GB that the measured kernels with separate rows span
+# without harm, less than the 3.3 GB at which one is slow. A guess between.
+TRANSLATED_BYTES = 1.0e9
 
 
 @frozen
@@ -62,6 +66,8 @@ class ModelInputs:
     warm: bool = True
     loop_trips: Mapping[int, float] = field(factory=dict)
     origin: Literal["emulator", "static"] = "emulator"
+    # Bytes of each buffer over which the blocks that run at the same time are spread; see live_span.py.
+    spans: Mapping[str, float] = field(factory=dict)
 
 
 def total_blocks(launch: Launch) -> int:
@@ -191,6 +197,12 @@ def memory_metrics(
         "shared_wavefronts": float(sum(a.wavefronts for a in accesses if a.space == "shared")),
         "shared_ideal_wavefronts": float(sum(a.ideal_wavefronts for a in accesses if a.space == "shared")),
     }
+    live = sum(inputs.spans.values())
+    if live > TRANSLATED_BYTES:
+        # Lines that leave L1 for a page that the translation buffers no longer hold.
+        leaving = sum(site.l2_sectors * SECTOR / LINE for site in sites if site.counts.buffer in inputs.spans)
+        result["live_bytes"] = live
+        result["untranslated_lines"] = leaving * (1.0 - TRANSLATED_BYTES / live)
     if any(site.counts.kind == "atomic" for site in sites):
         atomics = [site.counts for site in sites if site.counts.kind == "atomic"]
         result["global_atomics"] = float(sum(access.lanes for access in atomics))

@@ -10,8 +10,9 @@ from typing import Literal
 from attrs import evolve, frozen
 
 from optiml_core.device.protocol import Device
-from optiml_core.profiling.assemble import ModelInputs, assemble_profile
+from optiml_core.profiling.assemble import ModelInputs, assemble_profile, launch_occupancy, total_blocks
 from optiml_core.profiling.disassembly import disassemble
+from optiml_core.profiling.live_span import live_spans
 from optiml_core.profiling.machine_code.instructions import MachineCode
 from optiml_core.profiling.machine_code.ptx import read_ptx
 from optiml_core.profiling.machine_code.sass import read_sass
@@ -96,6 +97,8 @@ class Profiler:
             kernel=variant.kernel, gpu=self._gpu, launch=launch, warm=warm, loop_trips=trips, code=code,
             resources=compiled.resources if compiled is not None else None,
         )  # fmt: skip
+        resident = min(float(total_blocks(launch)), float(launch_occupancy(inputs).blocks * self._gpu.multiprocessors))
+        inputs = evolve(inputs, spans=live_spans(unit, kernel, launch, resident))
         return assemble_profile(counts, inputs)
 
     def compile(

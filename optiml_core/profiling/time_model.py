@@ -28,6 +28,9 @@ ATOMIC_CYCLES = 1.5
 ATOMIC_INTERLEAVE_BYTES = 512.0
 # Blocks that the whole chip starts a cycle.
 BLOCKS_PER_CYCLE = 0.81
+# Lines a cycle whose page is not in the translation buffers. From one measurement on an H200: a softmax with a warp for
+# each row of 200 kB, which takes 9.6 ms where a block a row takes 3.4 (benchmarks/results/ladders.md, rewrites.md).
+UNTRANSLATED_LINES_PER_CYCLE = 2.6
 # Resources overlap, but not perfectly: two that need the same time need about 1.2 times it together.
 OVERLAP_NORM = 4.0
 # How much later the last of twice as many warps is.
@@ -91,6 +94,8 @@ def resource_times(metrics: Mapping[str, float], gpu: GpuFacts) -> dict[str, flo
         slices = gpu.l2_bandwidth / gpu.clock / L2_SLICE_BYTES_PER_CYCLE
         reached = min(slices, max(1.0, metrics.get("atomic_bytes", 0.0) / ATOMIC_INTERLEAVE_BYTES))
         times["atomic"] = atomics * ATOMIC_CYCLES / reached / gpu.clock
+    if lines := metrics.get("untranslated_lines", 0.0):
+        times["translation"] = lines / (UNTRANSLATED_LINES_PER_CYCLE * gpu.clock)
     if blocks:
         times["block-start"] = blocks / (BLOCKS_PER_CYCLE * gpu.clock)
     if cycles := metrics.get("warp_cycles", 0.0):
