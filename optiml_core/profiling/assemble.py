@@ -35,8 +35,8 @@ ASSUMED_REGISTERS = 32
 TENSOR_FLOPS = 2 * 16 * 8 * 16
 # A float atomic in shared memory is a compare-and-swap loop: a load, an add, a swap and a branch a turn.
 SWAP_LOOP_COST = 8.0
-# Memory whose pages the translation buffers hold: more than the 0.5 GB that the measured kernels with separate rows span
-# without harm, less than the 3.3 GB at which one is slow. A guess between.
+# Memory whose pages the translation buffers hold: more than the 0.5 GB that measured kernels with rows of their own
+# span without harm, less than the 3.3 GB at which one is slow. A guess between.
 TRANSLATED_BYTES = 1.0e9
 
 
