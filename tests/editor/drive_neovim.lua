@@ -92,7 +92,7 @@ local function drive()
   vim.ui.select = function(items, _, on_choice)
     seen.actions = vim.tbl_map(function(item) return (item.action or item[2]).title end, items)
     for index, title in ipairs(seen.actions) do
-      if title == "Verify and apply shared-tile-transpose" then return on_choice(items[index], index) end
+      if title:find("^Verify and apply ") and title:find("shared-tile-transpose", 1, true) then return on_choice(items[index], index) end
     end
     on_choice(nil)
   end

@@ -22,27 +22,35 @@ def _action(title: str, command: str, arguments: list[Any], **more: Any) -> type
 
 
 def quick_fixes(uri: str, diagnostics: list[types.Diagnostic]) -> list[types.CodeAction]:
-    """One per rewrite that may answer a finding: tries exactly that one, and offers the result only if it passed.
+    """One for each finding: tries the rewrites that answer it and nothing else, and offers what passed and helped most.
 
-    All answers are offered, because which of them helps depends on the kernel: swapping the roles of the threads mends
-    a kernel whose accesses all walk the same way, and leaves a transpose as slow as it was.
+    Which of them helps depends on the kernel: swapping the roles of the threads mends a kernel whose accesses all walk
+    the same way, and leaves a transpose as slow as it was. So all are tried, and nobody has to choose blindly.
     """
     actions = []
     for diagnostic in diagnostics:
         data = diagnostic.data
-        if diagnostic.source != SOURCE or not isinstance(data, dict):
+        rewrites = [str(one) for one in data.get("rewrites") or ()] if isinstance(data, dict) else []
+        if diagnostic.source != SOURCE or not rewrites:
             continue
-        actions += [
+        actions.append(
             _action(
-                f"Verify and apply {rewrite}",
+                f"Verify and apply {_listed(rewrites)}",
                 "optiml.tryRewrite",
-                [uri, data.get("kernel"), str(rewrite)],
+                [uri, data["kernel"], rewrites],
                 kind=types.CodeActionKind.QuickFix,
                 diagnostics=[diagnostic],
+                is_preferred=True,
             )
-            for rewrite in data.get("rewrites") or ()
-        ]
+        )
     return actions
+
+
+def _listed(names: list[str]) -> str:
+    """``a``, ``a or b``, ``a, b or 2 more``."""
+    if len(names) <= 2:
+        return " or ".join(names)
+    return f"{names[0]}, {names[1]} or {len(names) - 2} more"
 
 
 def kernel_actions(server: OptimlServer, uri: str, parsed: Parsed, kernel: Kernel) -> list[types.CodeAction]:
