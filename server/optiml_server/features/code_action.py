@@ -30,14 +30,16 @@ def quick_fixes(uri: str, diagnostics: list[types.Diagnostic]) -> list[types.Cod
     actions = []
     for diagnostic in diagnostics:
         data = diagnostic.data
-        rewrites = [str(one) for one in data.get("rewrites") or ()] if isinstance(data, dict) else []
-        if diagnostic.source != SOURCE or not rewrites:
+        if diagnostic.source != SOURCE or not isinstance(data, dict):
+            continue
+        rewrites = [str(one) for one in data.get("rewrites") or ()]
+        if not rewrites:
             continue
         actions.append(
             _action(
                 f"Verify and apply {_listed(rewrites)}",
                 "optiml.tryRewrite",
-                [uri, data["kernel"], rewrites],
+                [uri, data.get("kernel"), rewrites],
                 kind=types.CodeActionKind.QuickFix,
                 diagnostics=[diagnostic],
                 is_preferred=True,
