@@ -88,6 +88,21 @@ def direction(reading: Reading, source: str, shape: tuple[str, ...]) -> str:
     return said[0]
 
 
+def one_for_each(reading: Reading, source: str, shape: tuple[str, ...]) -> str:
+    """``direction`` where one result comes out of each row or column. ``Sum over the rows`` may as well mean that the
+    rows are added up, so that it is asked about."""
+    over = direction(reading, source, shape)
+    mark = reading.marks.get(over)
+    if over == "all" or mark is None or mark.groups.get("side"):
+        return over
+    if not re.search(r"\b(?:each|every|per|wise|rowwise|columnwise|by|axis|dim|dimension)\b", mark.text, re.IGNORECASE):
+        one = over[:-1]
+        raise Missing(
+            f"One result for each {one} of `{source}` (write `each {one}`), or are the {over} combined into one?"
+        )
+    return over
+
+
 def reduction(reading: Reading) -> Draft:
     """Sum, mean, largest, smallest and norms of all elements, of rows or of columns."""
     names = [name for name in OPERATIONS if name in reading.operations]
@@ -101,7 +116,7 @@ def reduction(reading: Reading) -> Draft:
     fold = _fold(names[0], ctype)
     shape = reading.shape_of(source) or ()
     target = output_of(reading)
-    over = direction(reading, source, shape)
+    over = one_for_each(reading, source, shape)
     if over == "columns":
         return _columns(reading, source, target, ctype, fold, (shape[0], shape[1]))
     per_row = over == "rows"
@@ -177,7 +192,7 @@ def argument_of_extreme(reading: Reading) -> Draft:
     source = only_input(reading)
     shape = reading.shape_of(source) or ()
     ctype = ctype_of(reading, source)
-    if len(shape) == 2 and direction(reading, source, shape) != "rows":
+    if len(shape) == 2 and one_for_each(reading, source, shape) != "rows":
         raise Missing(f"I find the position in each row of `{source}`; is that meant?")
     if len(shape) == 1:
         reading.mark("all")

@@ -14,7 +14,7 @@ UNDERSTOOD = [
     ("Scale the vector u by beta and add it to v, both of len floats.", "axpy", None),
     ("Apply tanh to the n doubles of x, into y", "map", "x double input n; y double output n; n int size"),
     ("Largest of the n ints in v, into best", "reduction over all", "v int input n; best int output 1; n int size"),
-    ("Sum over the columns of a float matrix m (rows x cols), into s", "reduction over columns", None),
+    ("Sum over each column of a float matrix m (rows x cols), into s", "reduction over columns", None),
     ("Dot product of the vectors x and y of n floats, into d", "dot product", None),
     ("RMS norm of each row of a float matrix x (rows x cols), into y", "rms norm", None),
     ("Layer norm over the rows of a double matrix x (rows x cols), result in y", "layer norm", None),
