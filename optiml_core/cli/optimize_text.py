@@ -67,8 +67,9 @@ def _print_head(console: Console, result: SearchResult) -> None:
         bound = result.baseline.roofline
         limit = f", bound by {bound.bound_by} at {bound.fraction:.0%} of the roofline" if bound else ""
         console.print(f"  original: {time_text(baseline.time)} {baseline.kind} for {baseline.target}{limit}")
-    for finding in result.baseline.findings:
-        console.print(f"  line {finding.range.start_line}: {finding.message}", markup=False)
+    # Several launches may show the same at one line.
+    for text in dict.fromkeys(f"  line {one.range.start_line}: {one.message}" for one in result.baseline.findings):
+        console.print(text, markup=False)
     if result.best is not None and result.best.measurement is not None:
         measurement, roofline = result.best.measurement, result.best.roofline
         limit = f", bound by {roofline.bound_by} at {roofline.fraction:.0%} of the roofline" if roofline else ""

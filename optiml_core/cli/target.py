@@ -99,6 +99,13 @@ def no_kernels(unit: TranslationUnit) -> tuple[int | None, str, str]:
         start = plain.rfind("\n", 0, start - 1) + 1
     if plain[start:].lstrip().startswith("#"):
         return line, "the kernels of this file are made by a macro, which is not read", "write the kernel out"
+    declared = re.match(r"[^;{]*?(\w+)\s*\([^;{]*;", plain[found.end() :])
+    if declared is not None:
+        return (
+            line,
+            f"`{declared.group(1)}` is only declared here",
+            "name the file, such as a header, that has the kernel's body",
+        )
     return line, "`__global__` begins no kernel that can be read here", "names of ASCII letters, and one kernel in full"
 
 

@@ -30,8 +30,12 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
     for check in verdict.checks:
         console.print(f"  {MARKS[check.result]:<{len(MARKS[check.result])}} ", end="")
         console.print(f"{check.name:<{width}}  {check.detail}", markup=False)
+    by_reason: dict[str, list[str]] = {}
     for size in verdict.dropped_sizes:
-        console.print(f"  dropped: {size}", markup=False)
+        where, _, reason = size.partition(": ")
+        by_reason.setdefault(reason, []).append(where)
+    for reason, places in by_reason.items():
+        console.print(f"  dropped: {'; '.join(places)}: {reason}", markup=False)
     if verdict.not_checked:
         console.print("  [bold]not checked[/]")
         for item in verdict.not_checked:

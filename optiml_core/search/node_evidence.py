@@ -19,6 +19,11 @@ def describe(measurement: Measurement) -> str:
     return f"{measurement.speedup:.2f}x measured {interval} on {measurement.target}{doubt}"
 
 
+def _number(value: float) -> str:
+    """For people: ``4,194,304``, ``376.6``, ``0.25``."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def evidence_of(before: Outcome, after: Outcome) -> Mapping[str, float | str]:
     """What changed between two nodes, in numbers: for the trajectory."""
     evidence: dict[str, float | str] = {}
@@ -32,7 +37,7 @@ def evidence_of(before: Outcome, after: Outcome) -> Mapping[str, float | str]:
             if new is None or (name.startswith("stall_share_") and abs(new - old) < LEAST_STALL_CHANGE):
                 continue
             if old > 0 and abs(new - old) > 0.02 * old:
-                evidence[name] = f"{old:.4g} -> {new:.4g}"
+                evidence[name] = f"{_number(old)} -> {_number(new)}"
     if before.roofline and after.roofline and before.roofline.bound_by != after.roofline.bound_by:
         evidence["bound_by"] = f"{before.roofline.bound_by} -> {after.roofline.bound_by}"
     return evidence

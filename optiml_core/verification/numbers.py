@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 from optiml_core.verification.tokens import tokenize
 
-MOST_NUMBERS = 64
+MOST_NUMBERS = 64  # that are tried
 _INTEGER = re.compile(r"(0[xX][\da-fA-F]+|0[bB][01]+|\d+)(?:[uU]?[lL]{0,2}|[lL]{1,2}[uU])")
 _FLOAT = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlL]?")
 
 
 def numbers_in(text: str) -> tuple[float, ...]:
     """Every number of the code and of its macros, and products, sums and shifts of two that stand side by side
-    (``4 * 256``, ``1 << 20``); each once, in their order, at most ``MOST_NUMBERS``."""
+    (``4 * 256``, ``1 << 20``); each once, in their order."""
     tokens = tokenize(text)
     found: dict[float, None] = {}
     for words in (tokens.code, *(one for one in tokens.directives if one[1:2] == ("define",))):
         found.update(dict.fromkeys(_numbers(words)))
-    return tuple(found)[:MOST_NUMBERS]
+    return tuple(found)
 
 
 def _numbers(words: tuple[str, ...]) -> Iterator[float]:

@@ -20,7 +20,7 @@ from optiml_core.verification.budget import MemberReference, budget_for, member_
 from optiml_core.verification.buffers import POISON_PATTERNS, BoolMask, bits_differ, perturbed, poisoned
 from optiml_core.verification.checks import faults
 from optiml_core.verification.kept_runs import KeptRuns
-from optiml_core.verification.numbers import numbers_in
+from optiml_core.verification.numbers import MOST_NUMBERS, numbers_in
 from optiml_core.verification.references import EXTRA_SEED, Dropped, Point, Reference, members_of
 from optiml_core.verification.roles import Roles, content_for_read_output, declared_outputs, find_roles
 from optiml_core.workload import OUTSIDE_FAMILIES, Workload, make_contents, resolve_launch
@@ -79,11 +79,18 @@ class OriginalRuns:
         self.seed = seed
         self.runs = 0
         # Numbers of the original's text: values around them are tried, because kernels decide by them.
-        self.constants = numbers_in(original.data.decode("utf-8", "replace"))
+        self.constants = self._numbers()
         self._built: dict[tuple[tuple[str, ...], bool], Built | Failure] = {}
         self._roles: dict[int, Roles] = {}
         self._references: dict[Point, Reference | Dropped] = {}
         self._well_defined: dict[Point, bool] = {}
+
+    def _numbers(self) -> tuple[float, ...]:
+        """The numbers of the kernel, then those of the rest of the file, as many as are tried."""
+        data, where = self.original.data, self.workload.kernel.range
+        texts = [data[where.start_byte : where.end_byte], data]
+        found = [number for text in texts for number in numbers_in(text.decode("utf-8", "replace"))]
+        return tuple(dict.fromkeys(found))[:MOST_NUMBERS]
 
     # ------------------------------------------------------------------------------ launches
 

@@ -20,7 +20,7 @@ from optiml_core.verification.checks import (
     self_test,
     signature,
 )
-from optiml_core.verification.numbers import numbers_in
+from optiml_core.verification.numbers import MOST_NUMBERS, numbers_in
 from optiml_core.verification.original_runs import OriginalRuns
 from optiml_core.verification.plan import (
     QUICK_SHAPES,
@@ -91,6 +91,8 @@ class Oracle:
 
     def reference(self, point: Point) -> Reference | None:
         """The original at a point; None and remembered if the point has to be dropped."""
+        if point in self.dropped:
+            return None
         found = self.runs.reference(point)
         if isinstance(found, Dropped):
             self.dropped[point] = found
@@ -103,8 +105,10 @@ class Oracle:
             chosen: list[Reference] = []
             for point in self.plan.shapes:
                 reference = self.reference(point)
-                if reference is not None:
+                if reference is not None and self.runs.is_repeated(reference, QUICK_RUNS):
                     chosen.append(reference)
+                elif reference is not None:
+                    self.dropped[point] = Dropped(point, "nondeterministic", "the original's own runs differ there")
                 slow = sum(dropped.kind == "too-slow" for dropped in self.dropped.values())
                 if len(chosen) == QUICK_SHAPES or (slow >= MOST_SLOW and not chosen):
                     break
@@ -234,9 +238,8 @@ def run_scalars(on: OnTrial) -> Covered | Problem:
 
 def run_constants(on: OnTrial) -> Covered | Problem:
     """Sizes, scalars and contents around the numbers that only the candidate mentions: special cases lie there."""
-    mine = numbers_in(on.candidate.source.text)
-    known = set(on.oracle.runs.constants)
-    constants = tuple(one for one in mine if one not in known)
+    known = set(numbers_in(on.original.source.text))
+    constants = tuple(one for one in numbers_in(on.candidate.source.text) if one not in known)[:MOST_NUMBERS]
     if not on.oracle.sees_faults:
         return Covered("where faults of the original are seen only", not_run=True)
     if not constants:

@@ -10,6 +10,7 @@ from attrs import evolve
 from optiml_core.device.protocol import Device
 from optiml_core.records import Check, Failure, Variant, Verdict
 from optiml_core.source import SourceFile, TranslationUnit, parse
+from optiml_core.verification.checks import error_budget
 from optiml_core.verification.checks.gpu_compiler import GpuCompiler
 from optiml_core.verification.kept_runs import KeptRuns
 from optiml_core.verification.original_runs import OriginalRuns
@@ -193,7 +194,7 @@ def _run_stages(on: OnTrial, stages: tuple[tuple[str, Stage], ...]) -> tuple[lis
 def _with_rules(checks: list[Check], trial: Trial, problem: Problem | None) -> list[Check]:
     """Adds the rules that every run was judged by, and the accuracy that was found."""
     rules: list[Check] = []
-    accuracy = "; ".join(errors.describe() for errors in trial.errors())
+    accuracy = error_budget.summary(trial.errors())
     for name, detail in _RULES:
         if problem is not None and problem.check == name:
             rules.append(Check(name, "failed" if problem.equivalent is False else "not_run", problem.detail))

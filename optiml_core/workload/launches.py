@@ -13,6 +13,7 @@ from optiml_core.records import (
     BufferContent,
     ElementType,
     Failure,
+    Kernel,
     Launch,
     LaunchChange,
     Parameter,
@@ -133,7 +134,7 @@ def _resolved(workload: Workload, index: int, overrides: Mapping[str, Value], ch
     if change != LaunchChange():
         grid, block, shared = _changed(change, names, grid, block, shared)
         template_arguments = change.template_arguments or template_arguments
-    _check_limits(grid, block, shared)
+    _check_limits(workload.kernel, grid, block, shared)
     buffers = {item.name: item for item in items if isinstance(item, Buffer)}
     arguments = tuple(
         _argument(parameter, workload, types, buffers, scope, names) for parameter in workload.kernel.parameters
@@ -229,7 +230,7 @@ def _changed(
     return grid, block, shared
 
 
-def _check_limits(grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> None:
+def _check_limits(kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> None:
     message = ""
     if any(not 1 <= extent <= most for extent, most in zip(grid, MAXIMUM_GRID, strict=True)):
         message = f"the grid {grid} is outside 1..{MAXIMUM_GRID}"
@@ -240,7 +241,8 @@ def _check_limits(grid: tuple[int, int, int], block: tuple[int, int, int], share
     elif not 0 <= shared <= MAXIMUM_SHARED:
         message = f"{shared} bytes of dynamic shared memory are outside 0..{MAXIMUM_SHARED}"
     if message:
-        raise _Stop(Failure("bad-input", message))
+        cure = f"declare the launch above `{kernel.name}`: `// optiml: grid = ..., block = ...`"
+        raise _Stop(Failure("bad-input", message, kernel.file, kernel.range.start_line, cure=cure))
 
 
 def _template_arguments(workload: Workload, items: tuple[Item, ...], names: Mapping[str, Value]) -> tuple[str, ...]:
@@ -287,7 +289,8 @@ def _argument(
     place = Place(parameter.range.file, parameter.range.start_line, parameter.range.start_column)
     if element is None or parameter.type.count("*") > 1 or (parameter.is_reference and not parameter.is_const):
         message = f"a launch cannot be made: the type `{parameter.type}` of `{parameter.name}` is not supported"
-        raise _Stop(Failure("unsupported", message, place.file, place.line, place.column))
+        cure = "structs and numbers, and pointers to them, that this file or what it includes by quotes declares"
+        raise _Stop(Failure("unsupported", message, place.file, place.line, place.column, cure))
     if parameter.is_pointer:
         if parameter.name not in buffers:
             raise _unknown(parameter, place, f"{parameter.name}[length]: normal")

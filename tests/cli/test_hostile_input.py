@@ -30,6 +30,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     [
         ("int main() {}", None, "no kernel"),
         ("#define MAKE(name) \\\n  __global__ void name(float* x) { x[0] = 1; }\nMAKE(f)\n", 2, "made by a macro"),
+        ("int a;\n__global__ void f(float* x,\n  int n);\nint main() { return 0; }\n", 2, "`f` is only declared here"),
         ("/* two\nlines */ // __global__\n__global__ void fü(float* x) {}\n", 3, "begins no kernel"),
     ],
 )

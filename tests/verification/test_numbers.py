@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from optiml_core.records import Variant
 from optiml_core.verification.numbers import MOST_NUMBERS, number_of, numbers_in
+from optiml_core.verification.original_runs import OriginalRuns
+from tests.verification.proof import workload_of
+from tests.verification.scripted_device import ScriptedDevice
 
 
 @pytest.mark.parametrize(
@@ -46,5 +50,13 @@ def test_the_numbers_of_a_text(text: str, expected: tuple[float, ...]) -> None:
     assert numbers_in(text) == expected
 
 
-def test_not_more_than_can_be_tried() -> None:
-    assert len(numbers_in(" ".join(str(number) for number in range(1000)))) == MOST_NUMBERS
+def test_the_kernels_own_numbers_come_first() -> None:
+    """A long file mentions many numbers ahead of the kernel that is asked about."""
+    ahead = "".join(f"const int a{number} = {number + 1000};\n" for number in range(500))
+    text = ahead + (
+        "// optiml: n = 100, x[n]: normal, block = 32, grid = 4\n"
+        "__global__ void f(float* x, int n) { if (threadIdx.x < 7654321) x[0] = 0.375f; }\n"
+    )
+    runs = OriginalRuns(Variant("f.cu", text.encode(), "f"), workload_of(text, "f"), ScriptedDevice({}))
+    assert runs.constants[:3] == (7654321, 0, 0.375)
+    assert len(runs.constants) == MOST_NUMBERS

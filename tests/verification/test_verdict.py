@@ -9,6 +9,7 @@ from attrs import evolve
 from optiml_core.device.protocol import Fault
 from optiml_core.records import Failure, Variant, Verdict
 from optiml_core.verification import Verifier, verify
+from optiml_core.verification.buffers import POISON_PATTERNS
 from tests.verification.proof import workload_of
 from tests.verification.scripted_device import Behaviour, ScriptedDevice
 
@@ -329,6 +330,19 @@ def test_values_outside_of_the_declared_range_where_the_original_bears_them() ->
     assert run(right, right) is True
     # The original leaves its buffers there: the range is what it relies on, and so may the candidate.
     assert run(guarded, positive_only) is True
+
+
+def test_a_size_at_which_the_original_is_not_repeated_is_dropped() -> None:
+    """What was read before it was written may differ with the checkers on, so a copy would be refused there."""
+
+    def odd_when_checked(b, launch, options):
+        right(b, launch, options)
+        if int(scalar(launch, "n")) % 2 and options.checks and options.poison == POISON_PATTERNS[1]:
+            b["y"][...] = 0
+
+    verdict = judged(odd_when_checked, odd_when_checked)
+    assert verdict.equivalent is True
+    assert any("the original's own runs differ" in size for size in verdict.dropped_sizes)
 
 
 def test_a_workload_on_which_everything_passes_is_refused() -> None:

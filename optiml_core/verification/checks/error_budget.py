@@ -125,6 +125,29 @@ def _at_least(budget: Budget, declared: _Sum | None) -> Budget:
     return Budget(max(budget.maximum, other.maximum), max(budget.rms, other.rms))
 
 
+def summary(errors: Iterable[MemberErrors]) -> str:
+    """For people: of every output the errors in the family that comes nearest to its budget, and how many others stay
+    within theirs."""
+    by_name: dict[str, list[MemberErrors]] = {}
+    for one in errors:
+        by_name.setdefault(one.name, []).append(one)
+    parts: list[str] = []
+    for pools in by_name.values():
+        nearest = max(pools, key=_share)
+        families = {one.family for one in pools} - {nearest.family}
+        others = f"; {len(families)} other value families stay further below" if families else ""
+        parts.append(nearest.describe() + others)
+    return "; ".join(parts)
+
+
+def _share(errors: MemberErrors) -> float:
+    """How much of its budget a pool uses."""
+    shares = [errors.candidate.maximum / errors.budget.maximum if errors.budget.maximum else 0.0]
+    if errors.stable and errors.budget.rms:
+        shares.append(errors.candidate.rms / errors.budget.rms)
+    return max(shares)
+
+
 def problem(errors: Iterable[MemberErrors]) -> str | None:
     """The first output that is outside its budget, or None."""
     for member in errors:
