@@ -182,6 +182,9 @@ def check_other_code(on: OnTrial) -> Covered | Problem:
     state = other_code.module_state(on.original, on.candidate, on.kernel.qualified, on.oracle.runs.declared_globals())
     if state is not None:
         return Problem("other code", state, None)
+    around = other_code.changed_launching_code(on.original, on.candidate, on.kernel)
+    if around is not None:
+        return Problem("other code", around, None)
     if other_code.host_code_differs(on.original, on.candidate):
         on.not_checked.append("host code differs beyond the configuration of launches; host code is never run")
     return Covered("the file's other kernels are unchanged")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from optiml_core.records import SourceRange
+from optiml_core.records import Kernel, SourceRange
 from optiml_core.source import TranslationUnit
 from optiml_core.verification.tokens import tokenize
 
@@ -131,6 +131,89 @@ def _closing(text: tuple[str, ...], opening: int) -> int:
 def host_code_differs(original: TranslationUnit, candidate: TranslationUnit) -> bool:
     """Whether anything besides device code, directives and the configuration of launches differs."""
     return _host_tokens(original) != _host_tokens(candidate)
+
+
+def changed_launching_code(original: TranslationUnit, candidate: TranslationUnit, kernel: Kernel) -> str | None:
+    """What the functions that launch the kernel do besides configuring its launches, where it changes: other arguments,
+    another allocation, a launch that is gone. Host code is never run, so it must stay."""
+    before, after = (_launching(unit, kernel) for unit in (original, candidate))
+    for at, text in enumerate(before):
+        if at >= len(after) or after[at] != text:
+            return "the host code around a launch changes in more than the launch's configuration; it is never run"
+    return None
+
+
+def _launching(unit: TranslationUnit, kernel: Kernel) -> list[tuple[str, ...]]:
+    """The tokens of every function that launches the kernel, without configurations and what only they use."""
+    found: dict[tuple[int, int], tuple[str, ...]] = {}
+    for site in unit.launches_of(kernel):
+        where = site.function_range
+        if where is None or site.range.file != unit.source.path:
+            continue
+        span = (where.start_byte, where.end_byte)
+        if span in found:
+            continue
+        data = bytearray(unit.source.data)
+        configuration = ""
+        for other in unit.launch_sites:
+            for part in (other.grid_range, other.block_range, other.shared_range):
+                if part is not None and span[0] <= part.start_byte < span[1]:
+                    configuration += " " + data[part.start_byte : part.end_byte].decode("utf-8", "replace")
+                    data[part.start_byte : part.end_byte] = b" " * (part.end_byte - part.start_byte)
+        found[span] = _without_settings(
+            tokenize(data[span[0] : span[1]].decode("utf-8", "replace")).code, configuration
+        )
+    return [found[span] for span in sorted(found)]
+
+
+def _without_settings(code: tuple[str, ...], configuration: str) -> tuple[str, ...]:
+    """The tokens without the statements that set names which nothing but configurations use."""
+    names = {word for word in tokenize(configuration).code if word[0].isalpha() or word[0] == "_"}
+    statements = _statements(code)
+    while True:
+        settings = [
+            at
+            for at, statement in enumerate(statements)
+            if any(_sets(statement, name) and not _used_elsewhere(statements, at, name) for name in names)
+        ]
+        if not settings:
+            return tuple(word for statement in statements for word in statement)
+        for at in settings:
+            names |= {word for word in statements[at] if word[0].isalpha() or word[0] == "_"}
+        statements = [statement for at, statement in enumerate(statements) if at not in settings]
+
+
+def _statements(code: tuple[str, ...]) -> list[tuple[str, ...]]:
+    statements: list[tuple[str, ...]] = []
+    current: list[str] = []
+    depth = 0
+    for word in code:
+        current.append(word)
+        depth += (word == "(") - (word == ")")
+        if word in ("{", "}") or (word == ";" and depth <= 0):
+            statements.append(tuple(current))
+            current, depth = [], 0
+    return [*statements, tuple(current)]
+
+
+def _sets(statement: tuple[str, ...], name: str) -> bool:
+    """Whether a statement declares or assigns a name: ``dim3 name(...)``, ``int name = ...``, ``name = ...``,
+    ``name.x = ...``."""
+    if name not in statement or statement[-1] != ";":
+        return False
+    at = statement.index(name)
+    following = statement[at + 1]
+    if following == ".":
+        return at == 0 and statement[at + 3 : at + 4] == ("=",)
+    head = statement[:at]
+    is_declared = bool(head) and all(word[0].isalpha() or word[0] == "_" or word in ("::", "*", "&") for word in head)
+    return (following in ("=", ";") and (is_declared or at == 0)) or (following == "(" and is_declared)
+
+
+def _used_elsewhere(statements: list[tuple[str, ...]], own: int, name: str) -> bool:
+    return any(
+        at != own and name in statement and not _sets(statement, name) for at, statement in enumerate(statements)
+    )
 
 
 def _tokens(unit: TranslationUnit, where: SourceRange) -> tuple[str, ...]:
