@@ -20,7 +20,7 @@ from optiml_core.language_models.interface import SamplingSettings
 from optiml_core.records import BufferArgument, Failure, ScalarArgument
 from optiml_core.synthesis import Draft, specify
 from optiml_core.synthesis.checking import build, difference, run
-from optiml_core.synthesis.model_candidates import Candidate, OpenModel, ask_for_kernels
+from optiml_core.synthesis.model_candidates import Candidate, OpenModel, ask_for_kernels, shown_name
 from optiml_core.workload import resolve_launch
 from optiml_core.workload.elements import element_dtype
 
@@ -97,7 +97,7 @@ def run_model_prompt(prompt: Prompt, device: Device, model: OpenModel, samples: 
         found.append("the grammar read no specification")
     # A sample that did not come is one that did not pass.
     found += [next((one for one in found if isinstance(one, str)), "no answer")] * (samples - len(found))
-    return _result(prompt, model[0].name, found[:samples], device, started)
+    return _result(prompt, shown_name(model), found[:samples], device, started)
 
 
 def _result(prompt: Prompt, source: str, found: Sequence[Draft | str], device: Device, started: float) -> PromptResult:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from attrs import evolve, frozen
@@ -59,6 +60,12 @@ class Refused:
 OpenModel = tuple[LanguageModel, SpendingLimit]
 
 
+def shown_name(model: OpenModel) -> str:
+    """The model's name; of a file only its last part, so that no report holds a path of the machine."""
+    name = model[0].name
+    return PurePath(name).name if PurePath(name).is_absolute() else name
+
+
 def ask_for_specification(model: OpenModel, text: str, settings: SamplingSettings) -> Draft | Failure:
     """The model's reading of a description outside our grammar, or why there is none."""
     answer = _ask(model, (Message("system", READ_SYSTEM), Message("user", f"Description:\n{_fenced(text)}")), settings)
@@ -92,7 +99,7 @@ def ask_for_kernels(
         ),
     )
     answer = _ask(model, messages, settings)
-    name = model[0].name
+    name = shown_name(model)
     if isinstance(answer, Failure):
         return (Refused(name, answer.message),)
     found: list[Candidate | Refused] = [Refused(name, one.message) for one in answer.failures]

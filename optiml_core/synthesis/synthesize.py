@@ -19,6 +19,7 @@ from optiml_core.synthesis.model_candidates import (
     ask_for_kernels,
     ask_for_specification,
     pooled,
+    shown_name,
 )
 from optiml_core.synthesis.records import Draft, Question, Synthesized
 from optiml_core.synthesis.specify import specify
@@ -84,15 +85,15 @@ def _read_by_models(
     for model in models if question.is_foreign else ():
         draft = ask_for_specification(model, text, settings)
         if isinstance(draft, Failure):
-            notes += (f"{model[0].name}: {draft.message}",)
+            notes += (f"{shown_name(model)}: {draft.message}",)
             continue
-        rule = f"this is the reading of the model {model[0].name}: only you can tell whether it is what was meant"
+        rule = f"this is the reading of the model {shown_name(model)}: only you can tell whether it is what was meant"
         told = evolve(
             draft.specification,
             edge_rules=(*draft.specification.edge_rules, rule),
             not_understood=question.not_understood,
         )
-        return evolve(draft, specification=told), model[0].name, notes
+        return evolve(draft, specification=told), shown_name(model), notes
     return Synthesized(None, question.text, not_understood=question.not_understood, notes=notes)
 
 
