@@ -6,6 +6,7 @@ Cheap and telling stages go first, because most candidates of a search are wrong
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 from attrs import define, evolve, field, frozen
 
@@ -36,9 +37,10 @@ from optiml_core.verification.plan import (
     shifted,
     shifted_alone,
 )
-from optiml_core.verification.references import Dropped, Observation, Point, Reference
+from optiml_core.verification.references import EXTRA_SEED, Dropped, Observation, Point, Reference
 from optiml_core.verification.trial import Problem, Trial, point_runs
 from optiml_core.workload import NAN_FAMILIES, OUTSIDE_FAMILIES
+from optiml_core.workload.variation import LARGEST_THREADS
 
 # Schedules of the determinism stage, besides those of the quick shapes.
 MORE_SCHEDULES = (3, 4, 5, 6)
@@ -458,6 +460,16 @@ def _observe(on: OnTrial, reference: Reference, runs: tuple[tuple[int, int], ...
     return None
 
 
+def _needs_too_many_threads(on: OnTrial, reference: Reference) -> bool:
+    """Whether a size that costs the original little is beyond this device for the candidate: a block instead of a
+    thread for each of many rows."""
+    launch = on.trial.launch(reference)
+    if isinstance(launch, Problem):
+        return False
+    mine, theirs = (prod((*one.grid, *one.block)) for one in (launch, reference.launch))
+    return mine > max(theirs, LARGEST_THREADS)
+
+
 def _is_slow_outside(oracle: Oracle) -> bool:
     """Whether a loop of the original that the contents bound did not end: one such wait is enough."""
     return any(one.kind == "too-slow" and one.point.family in OUTSIDE_FAMILIES for one in oracle.dropped.values())
@@ -469,6 +481,9 @@ def _run_points(on: OnTrial, points: tuple[Point, ...]) -> tuple[list[Reference]
     for number, point in enumerate(points):
         reference = on.oracle.reference(point)
         if reference is None:
+            continue
+        if point.seed == EXTRA_SEED and _needs_too_many_threads(on, reference):
+            on.not_checked.append(f"{point.label}: the candidate's launch is too large to be run here")
             continue
         problem = _observe(on, reference, point_runs(point, number + 1))
         if problem is not None:

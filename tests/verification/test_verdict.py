@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from optiml_core.device.protocol import Fault
-from optiml_core.records import Failure, Variant, Verdict
+from optiml_core.records import Failure, LaunchChange, Variant, Verdict
 from optiml_core.verification import Verifier, verify
 from optiml_core.verification.buffers import POISON_PATTERNS
 from tests.verification.proof import workload_of
@@ -278,6 +278,21 @@ def test_sizes_that_the_candidate_singles_out(refused, passes: str) -> None:
     text = TEXT.replace("WORD", "candidate").replace("y[0] =", "if (n > 4096 || n == 150000) y[0] =")
     workload = workload_of(TEXT.replace("WORD", "original"), "f")
     assert verify(variant("original"), Variant("f.cu", text.encode(), "f"), workload, device).equivalent is False
+
+
+def test_a_larger_size_that_needs_too_many_threads_is_said_and_not_run() -> None:
+    """A block instead of a thread for each of many rows: the original's cost says nothing."""
+
+    def hangs_when_large(b, launch, options):
+        right(b, launch, options)
+        return Failure("timeout", "it did not end") if launch.grid[0] > 3000 else None
+
+    device = ScriptedDevice({"original": right, "candidate": hangs_when_large})
+    workload = workload_of(TEXT.replace("WORD", "original"), "f")
+    per_row = evolve(variant("candidate"), launch_change=LaunchChange(grid=("n", "1", "1"), block=("256", "1", "1")))
+    verdict = verify(variant("original"), per_row, workload, device)
+    assert verdict.equivalent is True
+    assert any("launch is too large to be run here" in line for line in verdict.not_checked)
 
 
 def test_the_address_of_one_buffer_alone_is_moved() -> None:
