@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -43,7 +44,21 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def vscode(node: dict[str, str], workspace: Path, tmp_path: Path) -> Iterator[str]:
-    """code-server with our VSIX installed on ``workspace``; yields its URL. It is killed with all its children."""
+    """code-server with our VSIX installed on ``workspace``, as a user sees it; yields its URL."""
+    with _code_server(node, workspace, tmp_path, []) as url:
+        yield url
+
+
+@pytest.fixture
+def vscode_for_tests(node: dict[str, str], workspace: Path, tmp_path: Path) -> Iterator[str]:
+    """The same, but it lets a page run tests in its extension host; VS Code then hides its notifications."""
+    with _code_server(node, workspace, tmp_path, ["--vscode-option", "enable-smoke-test-driver"]) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def _code_server(node: dict[str, str], workspace: Path, tmp_path: Path, more: list[str]) -> Iterator[str]:
+    """code-server on a free port; it is killed with all its children."""
     data, extensions = tmp_path / "data", tmp_path / "extensions"
     (data / "User").mkdir(parents=True)
     (data / "Machine").mkdir()
@@ -73,7 +88,7 @@ def vscode(node: dict[str, str], workspace: Path, tmp_path: Path) -> Iterator[st
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     options = ["--auth", "none", "--bind-addr", f"127.0.0.1:{port}", "--disable-telemetry", "--disable-update-check"]
-    options += ["--disable-workspace-trust", "--disable-getting-started-override", "--disable-proxy"]
+    options += ["--disable-workspace-trust", "--disable-getting-started-override", "--disable-proxy", *more]
     with (tmp_path / "code-server.log").open("wb") as log:
         process = subprocess.Popen(
             [*common, *options, str(workspace)], env=environment, stdout=log, stderr=log, start_new_session=True

@@ -25,6 +25,7 @@ def capabilities(*, pull: bool = True) -> types.ClientCapabilities:
         workspace=types.WorkspaceClientCapabilities(
             apply_edit=True,
             configuration=True,
+            did_change_configuration=types.DidChangeConfigurationClientCapabilities(dynamic_registration=True),
             diagnostics=types.DiagnosticWorkspaceClientCapabilities(refresh_support=True),
             text_document_content=types.TextDocumentContentClientCapabilities(dynamic_registration=True),
             code_lens=types.CodeLensWorkspaceClientCapabilities(refresh_support=True),

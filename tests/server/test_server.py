@@ -249,6 +249,15 @@ async def test_wrong_settings_are_logged_and_defaults_hold(client: LanguageClien
 
 
 @pytest.mark.asyncio
+async def test_changes_of_the_configuration_are_asked_for(client: LanguageClient) -> None:
+    """VS Code sends none to a server that did not register for its section."""
+    method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
+    await until(lambda: any(one.method == method for one in client.seen.registrations))  # type: ignore[attr-defined]
+    (asked,) = [one for one in client.seen.registrations if one.method == method]  # type: ignore[attr-defined]
+    assert asked.register_options == {"section": "optiml"}
+
+
+@pytest.mark.asyncio
 async def test_debug_information(client: LanguageClient) -> None:
     assert "OptiML" in await execute(client, "optiml.debugInformation")
 

@@ -37,7 +37,7 @@ def _limit(server: OptimlServer, uri: str, kernel_name: str) -> str:
     profile = server.results.profiles.get((uri, kernel.qualified))
     if profile is None:
         found = kernel_findings(server, uri, parsed, kernel)
-        return f"{len(found)} static findings" if found else "not profiled yet"
+        return f"{len(found)} static finding{'s' * (len(found) > 1)}" if found else "not profiled yet"
     fresh = profile.digest == digest_of(kernel_text(parsed, kernel))
     parts = []
     if profile.value.get("time_us") is not None:

@@ -56,6 +56,16 @@ def register(server: OptimlServer) -> None:
                     register_options=types.TextDocumentContentRegistrationOptions(schemes=[SCHEME]),
                 )
             )
+        changes = workspace.did_change_configuration if workspace else None
+        if changes and changes.dynamic_registration:
+            # VS Code sends no changes of the configuration to a server that did not ask for them.
+            wanted.append(
+                types.Registration(
+                    id="optiml-configuration",
+                    method=types.WORKSPACE_DID_CHANGE_CONFIGURATION,
+                    register_options=types.DidChangeConfigurationRegistrationOptions(section=SECTION),
+                )
+            )
         if wanted:
             await server.client_register_capability_async(types.RegistrationParams(registrations=wanted))
         start_watching(server)
