@@ -137,7 +137,11 @@ def grow(
         if stopped is not None:
             break
         stopped = _round(tree, evaluations, clock, tell, cancelled, late, second_opinion, width)
+    before = tree.best("full")
     _confirm_best(tree, evaluations, cancelled, second_opinion)
+    after = tree.best("full")
+    if after is not None and after is not before:
+        tell("new-best", after.outcome.reason if after.outcome else "", after.outcome)
 
     chain: tuple[Outcome, ...] = ()
     # Only a full verdict may be offered: cancelling can leave a new best with a quick gate alone.
