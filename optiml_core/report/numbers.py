@@ -20,3 +20,9 @@ def metric_text(value: float | None) -> str:
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:.4g}"
+
+
+def resource_name(bound_by: str) -> str:
+    """A roofline's ``bound_by`` as people write it: ``L2``, ``DRAM``; the others are words already."""
+    names = {"l1": "L1", "l2": "L2", "dram": "DRAM", "shared": "shared memory", "issue": "issue slots"}
+    return names.get(bound_by, bound_by)

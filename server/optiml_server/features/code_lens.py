@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from optiml_core.report.numbers import time_text
+from optiml_core.report.numbers import resource_name, time_text
 from optiml_server.documents import find_kernel, kernel_text, to_client
 from optiml_server.findings import kernel_findings
 from optiml_server.results import digest_of
@@ -44,7 +44,7 @@ def _limit(server: OptimlServer, uri: str, kernel_name: str) -> str:
         parts.append(f"{time_text(profile.value['time_us'] * 1e-6)} {profile.value['kind']}")
     roofline = profile.value.get("roofline")
     if roofline:
-        parts.append(f"bound by {roofline['bound_by']}, {roofline['fraction']:.0%}")
+        parts.append(f"bound by {resource_name(roofline['bound_by'])}, {roofline['fraction']:.0%} of the roofline")
     if not parts:
         parts.append("static findings only" if profile.value.get("findings") else "nothing found")
     return ", ".join(parts) + ("" if fresh else " (before the last edit)")
@@ -58,11 +58,9 @@ def register(server: OptimlServer) -> None:
             return []
         parsed = server.documents.parsed(document)
         return [
-            types.CodeLens(
-                to_client(document, kernel.name_range),
-                data={"uri": document.uri, "kernel": kernel.qualified, "kind": kind},
-            )
+            types.CodeLens(place, data={"uri": document.uri, "kernel": kernel.qualified, "kind": kind})
             for kernel in parsed.unit.kernels
+            for place in (to_client(document, kernel.name_range),)
             for kind in KINDS
         ]
 

@@ -8,7 +8,7 @@ from lsprotocol import types
 from pygls.workspace import TextDocument
 
 from optiml_core.records import Kernel, LaunchSite
-from optiml_core.report.numbers import metric_text, time_text
+from optiml_core.report.numbers import metric_text, resource_name, time_text
 from optiml_server.documents import Parsed, kernel_around, kernel_text, line_to_client, to_client
 from optiml_server.findings import kernel_findings
 from optiml_server.results import digest_of
@@ -40,7 +40,7 @@ def kernel_table(server: OptimlServer, uri: str, parsed: Parsed, kernel: Kernel)
             lines.append(f"| time | {time_text(value['time_us'] * 1e-6)} {value['kind']} for {value['target']} |")
         roofline = value.get("roofline")
         if roofline:
-            lines.append(f"| bound by | {roofline['bound_by']}, {roofline['fraction']:.0%} of the roofline |")
+            lines.append(f"| bound by | {resource_name(roofline['bound_by'])}, {roofline['fraction']:.0%} of the roofline |")
         metrics = value.get("metrics", {})
         for name, label in SHOWN_METRICS:
             if name in metrics:
