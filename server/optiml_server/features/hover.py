@@ -40,7 +40,8 @@ def kernel_table(server: OptimlServer, uri: str, parsed: Parsed, kernel: Kernel)
             lines.append(f"| time | {time_text(value['time_us'] * 1e-6)} {value['kind']} for {value['target']} |")
         roofline = value.get("roofline")
         if roofline:
-            lines.append(f"| bound by | {resource_name(roofline['bound_by'])}, {roofline['fraction']:.0%} of the roofline |")
+            bound_by = resource_name(roofline["bound_by"])
+            lines.append(f"| bound by | {bound_by}, {roofline['fraction']:.0%} of the roofline |")
         metrics = value.get("metrics", {})
         for name, label in SHOWN_METRICS:
             if name in metrics:
