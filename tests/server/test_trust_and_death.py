@@ -43,7 +43,7 @@ async def untrusted(lsp: LanguageClient, tmp_path: Path) -> AsyncIterator[None]:
 
 COMMANDS: dict[str, Callable[[Any], list[Any]]] = {
     "optiml.optimize": lambda client: [client.uri, "transpose"],
-    "optiml.tryRewrite": lambda client: [client.uri, "transpose", "shared-tile-transpose"],
+    "optiml.tryRewrite": lambda client: [client.uri, "transpose", ["shared-tile-transpose"]],
     "optiml.profile": lambda client: [client.uri, "transpose"],
     "optiml.verifyAgainstHead": lambda client: [client.uri, "transpose"],
     "optiml.importReport": lambda client: [str(client.file)],

@@ -13,7 +13,7 @@ from optiml_core.bench.synthesis_library import CALLS_OF, tensors_of
 from optiml_core.bench.synthesis_prompts import PROMPTS
 from optiml_core.device.emulator import EmulatorDevice
 from tests.language_models.local_endpoint import Script, serving
-from tests.synthesis.test_models import endpoint
+from tests.synthesis.test_models import endpoint, needs_openai
 
 SQUASH = next(one for one in PROMPTS if one.name == "squash")
 
@@ -32,6 +32,7 @@ def test_the_share_that_passes_within_k(count: int, good: int, k: int, share: fl
     assert share_at(count, good, k) == pytest.approx(share)
 
 
+@needs_openai
 def test_models_are_scored_by_the_prompts_own_reference(emulator: EmulatorDevice) -> None:
     """Two of four samples are right, one is wrong and one is no kernel."""
     signature = "__global__ void map_y(const float* __restrict__ x, float* __restrict__ y, int n)"

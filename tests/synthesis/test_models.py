@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from optiml_core.synthesis import Draft, specify, synthesize
 from optiml_core.synthesis.model_candidates import OpenModel, read_kernel
 from optiml_core.synthesis.model_specification import read_specification
 from tests.language_models.local_endpoint import Script, serving
+
+needs_openai = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra `llm`")
+pytestmark = needs_openai
 
 TEXT = "y[i] = 2 * x[i] for n floats in x"
 SIGNATURE = "__global__ void map_y(const float* __restrict__ x, float* __restrict__ y, int n)"

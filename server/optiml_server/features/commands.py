@@ -88,8 +88,8 @@ def register(server: OptimlServer) -> None:
         return await search(uri, kernel, ())
 
     @server.command("optiml.tryRewrite")
-    async def try_rewrite(uri: str, kernel: str, rewrites: list[str] | str) -> dict[str, Any]:
-        return await search(uri, kernel, (rewrites,) if isinstance(rewrites, str) else tuple(rewrites))
+    async def try_rewrite(uri: str, kernel: str, rewrites: list[str]) -> dict[str, Any]:
+        return await search(uri, kernel, tuple(rewrites))
 
     @server.command("optiml.profile")
     async def profile(uri: str, kernel: str) -> dict[str, Any]:
